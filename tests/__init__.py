@@ -1,0 +1,1 @@
+"""Tests of Warren; `tests.support` holds what several kinds of test share."""

@@ -1,0 +1,194 @@
+"""The broker under test: Warren started from this tree, or RabbitMQ as the reference.
+
+`WARREN_TEST_BROKER=host:port[:tlsport]` runs the tests against a broker that is already there.
+`WARREN_TEST_REFERENCE=/usr/lib/rabbitmq/bin/rabbitmq-server` starts RabbitMQ wherever Warren would
+be started, with the same settings; both may be set, then only brokers with settings of their own
+are started. `WARREN_TEST_PORTS=first-last` bounds the ports taken for started brokers.
+"""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from tests.support.wire import Client
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+START_SECONDS: Final = 60.0  # The reference takes some seconds, more on a busy machine.
+STOP_SECONDS: Final = 30.0
+
+Settings = dict[str, str | int]
+
+
+@dataclass
+class Broker:
+    """A broker that accepts connections, and the process if it was started here."""
+
+    host: str
+    port: int
+    is_reference: bool
+    tls_port: int | None = None
+    process: subprocess.Popen[bytes] | None = None
+    log: Path | None = None
+    command: list[str] = field(default_factory=list)
+    environment: dict[str, str] = field(default_factory=dict)
+
+    def raw(self, **options: Any) -> Client:
+        """Return a client that is connected by TCP and has sent nothing."""
+        return Client(self.host, self.port, **options)
+
+    def connect(self, **options: Any) -> Client:
+        """Return a client whose connection is open; `options` are those of `Client.open`."""
+        return self.raw().open(**options)
+
+    def rss(self) -> int | None:
+        """Return the resident octets of a started Warren, None for any other broker."""
+        if self.process is None or self.is_reference:
+            return None
+        for line in Path(f"/proc/{self.process.pid}/status").read_text().splitlines():
+            if line.startswith("VmRSS:"):
+                return int(line.split()[1]) * 1024
+        return None
+
+    def log_text(self) -> str:
+        return self.log.read_text(errors="replace") if self.log and self.log.exists() else ""
+
+    def launch(self) -> None:
+        """Start the process and wait until it accepts connections."""
+        assert self.log is not None
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                self.command,
+                cwd=ROOT,
+                env=self.environment,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        deadline = time.monotonic() + START_SECONDS
+        while not accepts(self.host, self.port):
+            status = self.process.poll()
+            if status is not None or time.monotonic() > deadline:
+                self.kill()
+                state = "did not accept in time" if status is None else f"ended with {status}"
+                raise AssertionError(f"{self.command} {state}:\n{self.log_text()[-4000:]}")
+            time.sleep(0.05)
+
+    def stop(self) -> None:
+        """Stop in order; Warren must end with exit status 0."""
+        if self.process is None:
+            return
+        process, self.process = self.process, None
+        process.send_signal(signal.SIGTERM)
+        try:
+            status = process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            raise AssertionError(f"did not stop in time:\n{self.log_text()[-4000:]}") from None
+        if not self.is_reference:
+            assert status == 0, f"exit status {status}:\n{self.log_text()[-4000:]}"
+
+    def kill(self) -> None:
+        """End the process without a chance to tidy up."""
+        if self.process is not None:
+            process, self.process = self.process, None
+            process.kill()
+            process.wait()
+
+    def restart(self, *, kill: bool = False) -> None:
+        if kill:
+            self.kill()
+        else:
+            self.stop()
+        self.launch()
+
+
+def accepts(host: str, port: int) -> bool:
+    try:
+        socket.create_connection((host, port), timeout=1.0).close()
+    except OSError:
+        return False
+    return True
+
+
+def free_port() -> int:
+    """Return a port nobody listens on, within `WARREN_TEST_PORTS` if that is set."""
+    first, _, last = os.environ.get("WARREN_TEST_PORTS", "0-0").partition("-")
+    for port in range(int(first), int(last) + 1):
+        with socket.socket() as listener:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                listener.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return int(listener.getsockname()[1])
+    raise AssertionError("no free port")
+
+
+def external_broker_named() -> str | None:
+    return os.environ.get("WARREN_TEST_BROKER") or None
+
+
+def reference_named() -> str | None:
+    return os.environ.get("WARREN_TEST_REFERENCE") or None
+
+
+def external_broker() -> Broker | None:
+    """Return the broker named by `WARREN_TEST_BROKER`, if any."""
+    named = external_broker_named()
+    if not named:
+        return None
+    host, port, *tls = named.split(":")
+    broker = Broker(host, int(port), False, int(tls[0]) if tls else None)
+    with broker.connect() as client:
+        assert client.start is not None
+        broker.is_reference = client.start.server_properties["product"] == "RabbitMQ"
+        client.close()
+    return broker
+
+
+def start_broker(
+    directory: Path, settings: Settings | None = None, environment: dict[str, str] | None = None
+) -> Broker:
+    """Start a broker with its data under `directory`; settings are named as in rabbitmq.conf."""
+    directory.mkdir(parents=True, exist_ok=True)
+    reference = reference_named()
+    port = free_port()
+    broker = Broker("127.0.0.1", port, bool(reference), log=directory / "broker.out")
+    broker.environment = os.environ | (environment or {})
+    if reference:
+        _reference(broker, reference, directory, settings or {})
+    else:
+        broker.command = [sys.executable, "-m", "warren.cli.main", "start"]
+        broker.command += ["--port", str(port), "--data-dir", str(directory / "data")]
+        for key, value in (settings or {}).items():
+            broker.command += ["--set", f"{key}={value}"]
+        paths = [str(ROOT / "src"), os.environ.get("PYTHONPATH", "")]
+        broker.environment["PYTHONPATH"] = os.pathsep.join(path for path in paths if path)
+    broker.launch()
+    return broker
+
+
+def _reference(broker: Broker, command: str, directory: Path, settings: Settings) -> None:
+    lines = [f"listeners.tcp.1 = 127.0.0.1:{broker.port}", "log.console = false"]
+    lines += [f"{key} = {value}" for key, value in settings.items()]
+    (directory / "rabbitmq.conf").write_text("\n".join(lines) + "\n")
+    (directory / "enabled_plugins").write_text("[].\n")
+    broker.command = [command]
+    broker.environment |= {
+        "HOME": str(directory),
+        "RABBITMQ_NODENAME": f"warren-test-{broker.port}@localhost",
+        "RABBITMQ_MNESIA_BASE": str(directory / "mnesia"),
+        "RABBITMQ_LOG_BASE": str(directory / "log"),
+        "RABBITMQ_CONFIG_FILE": str(directory / "rabbitmq.conf"),
+        "RABBITMQ_ENABLED_PLUGINS_FILE": str(directory / "enabled_plugins"),
+        "RABBITMQ_PID_FILE": str(directory / "pid"),
+        "RABBITMQ_DIST_PORT": str(broker.port + 30),
+    }
