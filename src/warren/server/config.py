@@ -1,0 +1,348 @@
+"""Every setting of a node: its type, default, range, meaning and RabbitMQ name, in one table.
+
+Sources, later wins: defaults, the file (`config_file`), the environment (`WARREN_PORT=...`), the
+command line. `load` reads them all, reports every problem at once (`ConfigError`) and remembers in
+`Settings.origins` where each value came from. Nothing else in Warren reads configuration: settings
+arrive through constructors. Spec rules O-2.2, O-2.5, O-2.6.
+
+To add a setting, add one line to `Settings`; the four sources, the help and the tests follow.
+"""
+
+# ruff: noqa: RUF009 - a setting is declared by a call that returns a dataclass field.
+
+import os
+import re
+import socket
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final, cast
+
+from warren.server.config_entry import ConfigError, Entry, Problem, nearest
+from warren.server.config_file import read_file
+from warren.server.place import SOCKET_NAME, default_data_dir
+from warren.server.rabbit_key import FOREIGN, gather_listeners, translate
+from warren.server.setting import (
+    FACTS,
+    FLAG,
+    Facts,
+    choice,
+    computed,
+    integer,
+    names,
+    number,
+    path,
+    read_address,
+    setting,
+    size,
+    table,
+    text,
+)
+
+# RabbitMQ's own hard limit: 512 MiB, whatever the setting says.
+MESSAGE_SIZE_MAX: Final = 536_870_912
+# sun_path holds 108 octets on Linux, the last one a zero.
+SOCKET_PATH_OCTETS_MAX: Final = 107
+ENV_PREFIX: Final = "WARREN_"
+_NODE_NAME: Final = re.compile(r"[^@\s]+@[^@\s]+")
+_PORT: Final = integer(0, 65535)
+
+
+def _node_name() -> str:
+    return "warren@" + (socket.gethostname().partition(".")[0] or "localhost")
+
+
+def _data_dir() -> Path:
+    return default_data_dir(os.environ)
+
+
+def _no_properties() -> Mapping[str, str]:
+    return {}
+
+
+def _address(given: str) -> object:
+    return read_address(given, bind="")
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """A node's settings, checked. Sizes are bytes; units are in the names otherwise."""
+
+    bind: str = setting("127.0.0.1", text(), "address of the AMQP listener")
+    port: int | None = setting(
+        5672, integer(0, 65535, none=True), "AMQP port; 0: any free one, none: TLS only"
+    )
+    extra_listeners: tuple[str, ...] = setting(
+        (), names(_address), "further AMQP listeners, address:port"
+    )
+    tls_bind: str = setting("", text(empty=True), "address of the TLS listener; empty: as bind")
+    tls_port: int = setting(5671, _PORT, "AMQP over TLS port; listens when tls_certfile is set")
+    tls_extra_listeners: tuple[str, ...] = setting(
+        (), names(_address), "further TLS listeners, address:port"
+    )
+    tls_certfile: Path | None = setting(
+        None, path(none=True), "certificate chain, PEM", rabbit="ssl_options.certfile"
+    )
+    tls_keyfile: Path | None = setting(
+        None, path(none=True), "private key, PEM", rabbit="ssl_options.keyfile"
+    )
+    tls_cafile: Path | None = setting(
+        None, path(none=True), "authorities for clients, PEM", rabbit="ssl_options.cacertfile"
+    )
+    tls_verify: str = setting(
+        "none", choice("none", "optional", "required"), "whether clients must show a certificate"
+    )
+    data_dir: Path = computed(_data_dir, path(), "where the node keeps everything")
+    node_name: str = computed(_node_name, text(check=_NODE_NAME), "name@host of this node")
+    cluster_name: str = setting(
+        "", text(empty=True), "name shown to clients and people; empty: the node's name"
+    )
+    control_socket: Path | None = setting(
+        None, path(none=True), "local socket of the command line; none: control.sock in data_dir"
+    )
+    handshake_timeout_ms: int = setting(
+        10_000,
+        integer(100, 3_600_000),
+        "a connection must be open within this",
+        rabbit="handshake_timeout",
+    )
+    frame_max: int = setting(131_072, size(4096, 1 << 27), "largest frame offered to clients")
+    channel_max: int = setting(2047, integer(1, 65535), "most channels of one connection")
+    heartbeat_s: int = setting(
+        60, integer(0, 65535), "heartbeat offered to clients; 0: none", rabbit="heartbeat"
+    )
+    max_message_size: int = setting(134_217_728, size(1, MESSAGE_SIZE_MAX), "largest message body")
+    consumer_timeout_ms: int | None = setting(
+        1_800_000,
+        integer(1000, 1 << 53, none=True),
+        "a delivery must be settled within this",
+        rabbit="consumer_timeout",
+    )
+    loopback_users: tuple[str, ...] = setting(
+        ("guest",), names(), "users who may log in from this machine only"
+    )
+    default_user: str = setting("guest", text(), "administrator made on a blank node")
+    default_pass: str = setting("guest", text(), "its password", secret=True)
+    default_vhost: str = setting("/", text(), "virtual host made on a blank node")
+    log_level: str = setting(
+        "info",
+        choice("debug", "info", "warning", "error", "critical", "none"),
+        "least level that is written",
+        rabbit="log.level log.default.level log.file.level log.console.level",
+    )
+    log_format: str = setting(
+        "text",
+        choice("text", "json", synonyms={"plaintext": "text"}),
+        "form of a log line",
+        rabbit="log.file.formatter log.console.formatter",
+    )
+    log_file: Path | None = setting(
+        None, path(none=True), "log file; none writes no file", rabbit="log.file"
+    )
+    log_console: bool = setting(True, FLAG, "write the log to stderr", rabbit="log.console")
+    parked_bytes_max: int = setting(
+        1 << 20, size(0, 1 << 30), "publishes a blocked connection may park while acks pass"
+    )
+    unsent_bytes_max: int = setting(
+        256 << 10, size(4096, 1 << 30), "output of a consumer's connection that may wait"
+    )
+    vm_memory_high_watermark: float = setting(
+        0.4,
+        number(0, 1024),
+        "share of memory that raises the alarm; 0 blocks all publishers",
+        rabbit="vm_memory_high_watermark.relative",
+    )
+    vm_memory_high_watermark_absolute: int | None = setting(
+        None,
+        size(0, 1 << 53, none=True),
+        "the same in bytes; wins over the share",
+        rabbit="vm_memory_high_watermark.absolute",
+    )
+    backlog: int = setting(
+        1024,
+        integer(1, 65535),
+        "connections the system may queue",
+        rabbit="tcp_listen_options.backlog",
+    )
+    tcp_nodelay: bool = setting(
+        True, FLAG, "send small frames at once", rabbit="tcp_listen_options.nodelay"
+    )
+    server_properties: Mapping[str, str] = computed(
+        _no_properties, table(), "further server properties shown to clients"
+    )
+    origins: Mapping[str, str] = field(
+        default_factory=lambda: MappingProxyType({}), compare=False, repr=False
+    )
+
+    def tcp_listeners(self) -> tuple[tuple[str, int], ...]:
+        """Return the addresses to listen on without TLS."""
+        first = () if self.port is None else ((self.bind, self.port),)
+        return first + tuple(read_address(one, bind=self.bind) for one in self.extra_listeners)
+
+    def tls_listeners(self) -> tuple[tuple[str, int], ...]:
+        """Return the addresses to listen on with TLS: none without a certificate."""
+        if self.tls_certfile is None:
+            return ()
+        host = self.tls_bind or self.bind
+        further = tuple(read_address(one, bind=host) for one in self.tls_extra_listeners)
+        return ((host, self.tls_port), *further)
+
+    def socket_path(self) -> Path:
+        """Return where the control socket is."""
+        return self.control_socket or self.data_dir / SOCKET_NAME
+
+    def cluster(self) -> str:
+        """Return the cluster's name: the node's own when none was given."""
+        return self.cluster_name or self.node_name
+
+    def origin(self, name: str) -> str:
+        """Return where the value came from: `default`, a file and line, a variable, an option."""
+        return self.origins.get(name, "default")
+
+    def shown(self, name: str) -> str:
+        """Return the value for people; secrets are masked."""
+        value = cast("object", getattr(self, name))
+        if KEYS[name].secret:
+            return "***"
+        if value is None:
+            return "none"
+        if isinstance(value, bool):
+            return str(value).lower()
+        if isinstance(value, tuple):
+            return ", ".join(value) or "none"
+        if isinstance(value, Mapping):
+            return ", ".join(f"{key}={one}" for key, one in value.items()) or "none"
+        return str(value)
+
+
+KEYS: Final[Mapping[str, Facts]] = MappingProxyType(
+    {
+        one.name: cast("Facts", one.metadata[FACTS])
+        for one in fields(Settings)
+        if FACTS in one.metadata
+    }
+)
+_RABBIT_NAMES: Final[Mapping[str, str]] = MappingProxyType(
+    {rabbit: name for name, facts in KEYS.items() for rabbit in facts.rabbit}
+)
+# Variables with our prefix that are no settings.
+_ENV_FOREIGN: Final = re.compile(
+    r"WARREN_(PURE|REQUIRE_COMPILED|CONFIG|(BENCH|TEST|SIM)_.*"
+    # What Kubernetes sets in every pod for a service called "warren".
+    r"|SERVICE_(HOST|PORT).*|PORT_[0-9]+_(TCP|UDP).*)\Z"
+)
+
+
+def load(
+    *,
+    file: str | Path | None = None,
+    env: Mapping[str, str] | None = None,
+    options: Sequence[Entry] = (),
+) -> Settings:
+    """Read all sources and return checked settings, or raise `ConfigError` with every problem.
+
+    `file` wins over the variable WARREN_CONFIG; `options` come from the command line.
+    """
+    env = os.environ if env is None else env
+    file = file or env.get(ENV_PREFIX + "CONFIG") or None
+    problems: list[Problem] = []
+    given: dict[str, object] = {"data_dir": default_data_dir(env)}
+    origins: dict[str, str] = {}
+    from_file = read_file(Path(file), problems) if file is not None else []
+    for source in (from_file, _from_environment(env), options):
+        for entry in gather_listeners(source, problems):
+            _apply(entry, given, origins, problems)
+    settings = Settings(**given, origins=MappingProxyType(origins))  # type: ignore[arg-type]
+    if not problems:
+        problems += _conflicts(settings)
+    if problems:
+        raise ConfigError(problems)
+    return settings
+
+
+def _from_environment(env: Mapping[str, str]) -> list[Entry]:
+    entries = []
+    for name, value in sorted(env.items()):
+        if not name.startswith(ENV_PREFIX) or _ENV_FOREIGN.match(name):
+            continue
+        # Kubernetes again: WARREN_PORT=tcp://10.0.0.1:5672 is its service link, not our port.
+        if name == "WARREN_PORT" and value.startswith(("tcp://", "udp://")):
+            continue
+        entries.append(Entry(name.removeprefix(ENV_PREFIX).lower(), value, name))
+    return entries
+
+
+def _apply(
+    entry: Entry, given: dict[str, object], origins: dict[str, str], problems: list[Problem]
+) -> None:
+    """Give one entry's setting its value, or note why not."""
+
+    def current(name: str) -> object:
+        return given[name] if name in given else cast("object", getattr(Settings(), name))
+
+    try:
+        name, value = _read(entry, current)
+    except KeyError:
+        problems.append(_unknown(entry))
+    except ValueError as refusal:
+        problems.append(Problem(entry.where, entry.name, str(refusal), ""))
+    else:
+        given[name] = value
+        origins[name] = entry.where
+
+
+def _read(entry: Entry, current: Callable[[str], object]) -> tuple[str, object]:
+    """Return (setting, value) for an entry under any of its names; KeyError: there is none."""
+    plain = entry.name.replace("-", "_")
+    key = _RABBIT_NAMES.get(plain) or (plain if plain in KEYS else plain.replace(".", "_"))
+    if key in KEYS:
+        return key, _located(KEYS[key].kind.read(entry.value, entry.typed), entry)
+    head, _, part = entry.name.partition(".")
+    read_part = KEYS[head].kind.read_part if part and head in KEYS else None
+    if read_part is not None:
+        return head, read_part(current(head), part, entry.value, entry.typed)
+    return translate(entry, current)
+
+
+def _located(value: object, entry: Entry) -> object:
+    """A relative path in a file is relative to that file."""
+    if isinstance(value, Path) and not value.is_absolute():
+        return (entry.folder or Path.cwd()) / value
+    return value
+
+
+def _unknown(entry: Entry) -> Problem:
+    known = [*KEYS, *_RABBIT_NAMES]
+    if not FOREIGN.match(entry.name):
+        return Problem(entry.where, entry.name, "unknown setting", nearest(entry.name, known))
+    # A slip in one of RabbitMQ's names is closer to a known one than its other settings are.
+    near = nearest(entry.name, known, cutoff=0.9)
+    reason = "unknown setting" if near else "a RabbitMQ setting that Warren does not have"
+    return Problem(entry.where, entry.name, reason, near)
+
+
+def _conflicts(settings: Settings) -> list[Problem]:
+    """Check what single values cannot show."""
+    found: list[tuple[str, str]] = []
+    if settings.tls_certfile is None:
+        needing = ["tls_keyfile", "tls_port", "tls_bind", "tls_extra_listeners"]
+        idle = "has no effect without tls_certfile"
+        found += [(name, idle) for name in needing if name in settings.origins]
+    elif settings.tls_keyfile is None:
+        found.append(("tls_certfile", "needs tls_keyfile, the private key of the certificate"))
+    if settings.tls_verify != "none" and settings.tls_cafile is None:
+        found.append(("tls_verify", "needs tls_cafile, the authorities that may sign clients"))
+    for name in ("tls_certfile", "tls_keyfile", "tls_cafile"):
+        named = cast("Path | None", getattr(settings, name))
+        if named is not None and not os.access(named, os.R_OK):
+            found.append((name, f"cannot be read: {named}"))
+    if not settings.tcp_listeners() and not settings.tls_listeners():
+        found.append(("port", "there is no listener at all: set port or tls_certfile"))
+    octets = len(os.fsencode(settings.socket_path()))
+    if octets > SOCKET_PATH_OCTETS_MAX:
+        name = "control_socket" if settings.control_socket else "data_dir"
+        most = SOCKET_PATH_OCTETS_MAX
+        reason = f"the control socket's path has {octets} octets, the system allows {most}"
+        found.append((name, f"{reason}; set control_socket to a shorter one"))
+    return [Problem(settings.origin(name), name, reason, "") for name, reason in found]

@@ -1,0 +1,87 @@
+"""RabbitMQ's names that are not plain synonyms: listeners and TLS verification.
+
+Plain synonyms stand in the table of settings. `listeners.tcp.NAME` are addresses: the first of a
+source becomes `bind` and `port`, further ones `extra_listeners`; a port alone means all IPv4
+addresses, as it does in RabbitMQ. `ssl_options.verify` and `ssl_options.fail_if_no_peer_cert`
+together are `tls_verify`. Spec rules O-2.5, O-2.6.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from warren.server.config_entry import Entry, Problem
+from warren.server.setting import read_address, read_flag
+
+ALL_ADDRESSES: Final = "0.0.0.0"
+# Families of RabbitMQ's keys: an unknown key among them is no typing error.
+FOREIGN: Final = re.compile(
+    r"(management|prometheus|cluster_formation|definitions|load_definitions|mqtt|stomp|stream|auth_\w+"
+    r"|proxy_protocol|mirroring_\w+|queue_\w+|disk_free_limit|collect_statistics\w*|tcp_listen_options"
+    r"|ssl_options|log|net_ticktime|password_hashing_module|vhost_restart_strategy|mnesia_\w+"
+    r"|classic_queue|default_user_tags|default_permissions|num_acceptors|connection_max)(\.|\Z)"
+)
+_SETTINGS: Final = {
+    "listeners.tcp": ("bind", "port", "extra_listeners"),
+    "listeners.ssl": ("tls_bind", "tls_port", "tls_extra_listeners"),
+}
+
+
+def gather_listeners(entries: Sequence[Entry], problems: list[Problem]) -> list[Entry]:
+    """Replace the listener keys of one source by the settings they mean."""
+    kept: list[Entry] = []
+    groups: dict[str, list[Entry]] = {}
+    for entry in entries:
+        group = ".".join(entry.name.split(".")[:2])
+        if group in _SETTINGS:
+            groups.setdefault(group, []).append(entry)
+        else:
+            kept.append(entry)
+    meant: list[Entry] = []
+    for group, listeners in groups.items():
+        meant += _listeners(group, listeners, problems)
+    # In front, so that `bind` and `port` of the same source have the last word.
+    return meant + kept
+
+
+def _listeners(group: str, entries: list[Entry], problems: list[Problem]) -> list[Entry]:
+    bind, port, extra = _SETTINGS[group]
+    found: list[tuple[Entry, str, int]] = []
+    nowhere: list[Entry] = []
+    for entry in entries:
+        if entry.name == group:
+            if str(entry.value).lower() == "none":
+                nowhere.append(entry)
+            else:
+                reason = f"expected none, or {group}.default = port"
+                problems.append(Problem(entry.where, entry.name, reason, f"{group}.default"))
+            continue
+        try:
+            found.append((entry, *read_address(str(entry.value), bind=ALL_ADDRESSES)))
+        except ValueError as refusal:
+            problems.append(Problem(entry.where, entry.name, str(refusal), ""))
+    if not found:
+        # No TLS listener is what there is without a certificate anyway.
+        return [Entry(port, "none", one.where) for one in nowhere if port == "port"]
+    first, host, number = found[0]
+    meant = [Entry(bind, host, first.where), Entry(port, str(number), first.where)]
+    if len(found) > 1:
+        further = [f"[{one}]:{at}" if ":" in one else f"{one}:{at}" for _, one, at in found[1:]]
+        meant.append(Entry(extra, ",".join(further), found[1][0].where))
+    return meant
+
+
+def translate(entry: Entry, current: Callable[[str], object]) -> tuple[str, object]:
+    """Return (setting, value) for a name that depends on a setting's value so far; or KeyError."""
+    verify = current("tls_verify")
+    if entry.name == "ssl_options.verify":
+        if entry.value == "verify_none":
+            return "tls_verify", "none"
+        if entry.value == "verify_peer":
+            return "tls_verify", "required" if verify == "required" else "optional"
+        raise ValueError(f"expected verify_peer or verify_none, got {entry.value!r}")
+    if entry.name == "ssl_options.fail_if_no_peer_cert":
+        if read_flag(entry.value, entry.typed):
+            return "tls_verify", "required"
+        return "tls_verify", "optional" if verify == "required" else verify
+    raise KeyError(entry.name)
