@@ -21,6 +21,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from importlib.metadata import version
 from pathlib import Path
 from shutil import rmtree
 from typing import Any, Final
@@ -60,6 +61,7 @@ OPT_LEVEL: Final = "3"
 # Each interpreter has its own folder: object files of one do not link into another.
 BUILD_BASE: Final = f".cache/build/{sys.implementation.cache_tag}"
 C_FOLDER: Final = f"{BUILD_BASE}/c"
+BUILDING: Final = frozenset({"bdist", "bdist_wheel", "build", "build_ext", "develop", "install"})
 # Calls between the files of the one library need no symbol lookup; nothing outside links to it.
 EXTRA_FLAGS: Final = ("-fvisibility=hidden",)
 
@@ -77,9 +79,12 @@ def missing() -> list[str]:
     return [module for module in COMPILED if not source_path(module).is_file()]
 
 
-def extensions() -> list[Extension]:
-    """Run mypyc over the list. What this returns is what setuptools hands to the C compiler."""
-    if flag("WARREN_PURE"):
+def extensions(arguments: Sequence[str]) -> list[Extension]:
+    """Run mypyc over the list. What this returns is what setuptools hands to the C compiler.
+
+    pip runs `setup.py` three times, twice of them only for metadata: then nothing is translated.
+    """
+    if flag("WARREN_PURE") or BUILDING.isdisjoint(arguments):
         return []
     absent = missing()
     if absent:
@@ -181,7 +186,10 @@ class ObjectCache:
             return sorted(pool.map(compiled, ordered))
 
     def _digest(self, source: str, options: dict[str, Any]) -> str:
-        flags = [sys.version, self._command, *(options.get("extra_postargs") or [])]
+        # The include paths stay out: pip's isolated environment has another name each time. What
+        # they hold comes with the interpreter and with mypy, whose versions are in.
+        flags = [sys.version, version("mypy"), self._command]
+        flags += options.get("extra_postargs") or []
         digest = hashlib.sha256("\0".join(flags).encode())
         digest.update(self._headers)
         digest.update(Path(source).read_bytes())

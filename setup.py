@@ -11,7 +11,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from build_ext import BUILD_BASE, COMMANDS, extensions
 
 setup(
-    ext_modules=extensions(),
+    ext_modules=extensions(sys.argv),
     cmdclass=COMMANDS,
     options={"build": {"build_base": BUILD_BASE}},
 )
