@@ -1,0 +1,220 @@
+"""What waits to be written to one peer, and the pool of writers all connections of a loop share.
+
+Owns the layout of outgoing content (AMQP 0-9-1 §4.2.6; spec WI-2) and the promise that an idle
+connection holds no buffer: a writer is taken from the pool with the first octet of a loop turn and
+given back when the turn's output is taken.
+
+Invariant: the bytes to send are `parts` in order, then what `writer` holds. An `Output` that holds
+a writer is in `Outbox.dirty` exactly once.
+"""
+
+from typing import Final, final
+
+from librt.strings import BytesWriter, write_i64_be
+from mypy_extensions import i64
+
+# A body of this size is queued as it is instead of being copied into the writer: from here on the
+# two copies cost more than one more entry in the list handed to sendmsg.
+SHARED_BODY_MIN: Final = 16384
+
+# Writers kept for reuse. More are only needed while that many peers have output in one turn.
+WRITERS_MAX: Final = 32
+
+FRAME_END: Final[i64] = 0xCE
+# Frame end, body frame type, in the two top octets of a 64 bit word (as a signed number), so that
+# end octet of the header frame and the 7 octets that open a body frame are one store.
+END_AND_BODY: Final[i64] = (0xCE03 - 0x10000) << 48
+CLASS_BASIC_WORD: Final[i64] = 60 << 16
+
+
+@final
+class Outbox:
+    """The outputs touched in this loop turn, and the free writers."""
+
+    def __init__(self) -> None:
+        self.dirty: list[Output] = []
+        self.writers: list[BytesWriter] = []
+
+    def take_dirty(self) -> "list[Output]":
+        """Hand out the outputs touched since the last call and start a new turn."""
+        dirty = self.dirty
+        self.dirty = []
+        return dirty
+
+
+@final
+class Output:
+    """Bytes for one peer. `owner` is whoever drives the socket; this class never looks at it."""
+
+    def __init__(self, outbox: Outbox, bound: int) -> None:
+        self.outbox = outbox
+        self.writer: BytesWriter | None = None
+        self.parts: list[bytes] = []
+        self.parts_size: i64 = 0
+        # Above this many unsent octets the consumers of this peer are passed over.
+        self.bound: i64 = bound
+        self.stalled = False
+        self.owner: object = None
+        # The peer's limit for the payload of one body frame.
+        self.body_max: i64 = 4088
+        self.octets_out: i64 = 0
+
+    def open(self) -> BytesWriter:
+        """Return the writer, taking one from the pool with the first octet of a turn."""
+        writer = self.writer
+        if writer is not None:
+            return writer
+        outbox = self.outbox
+        if outbox.writers:
+            writer = outbox.writers.pop()
+        else:
+            writer = BytesWriter()
+        self.writer = writer
+        outbox.dirty.append(self)
+        return writer
+
+    def size(self) -> i64:
+        writer = self.writer
+        if writer is None:
+            return self.parts_size
+        return self.parts_size + len(writer)
+
+    def write(self, data: bytes) -> None:
+        """Append ready-made frames."""
+        self.open().write(data)
+
+    def share(self, data: bytes) -> None:
+        """Append bytes without copying them."""
+        writer = self.open()
+        if len(writer) > 0:
+            piece = writer.getvalue()
+            writer.truncate(0)
+            self.parts.append(piece)
+            self.parts_size += len(piece)
+        self.parts.append(data)
+        self.parts_size += len(data)
+
+    def deliver(
+        self, opening: bytes, tag: i64, middle: bytes, channel: i64, props: bytes, body: bytes
+    ) -> None:
+        """Write one message: the three frames of a basic.deliver whose body fits in one frame.
+
+        `opening` is the method frame up to the delivery tag, `middle` what follows the tag up to
+        and including the channel number of the header frame (see `consumer.compose`).
+        """
+        writer = self.writer
+        if writer is None:
+            writer = self.open()
+        writer.write(opening)
+        write_i64_be(writer, tag)
+        writer.write(middle)
+        size: i64 = len(body)
+        props_size: i64 = len(props)
+        write_i64_be(writer, ((12 + props_size) << 32) | CLASS_BASIC_WORD)
+        write_i64_be(writer, size)
+        writer.write(props)
+        if size == 0:
+            writer.append(0xCE)
+            return
+        if size > self.body_max:
+            writer.append(0xCE)
+            self.body_frames(channel, body)
+            return
+        write_i64_be(writer, END_AND_BODY | (channel << 32) | size)
+        if size >= SHARED_BODY_MIN:
+            self.share(body)
+        else:
+            writer.write(body)
+        writer.append(0xCE)
+
+    def deliver_chunks(
+        self,
+        opening: bytes,
+        tag: i64,
+        middle: bytes,
+        channel: i64,
+        props: bytes,
+        chunks: list[bytes],
+    ) -> None:
+        """Write one message whose body came in several frames; chunks keep their boundaries."""
+        writer = self.open()
+        writer.write(opening)
+        write_i64_be(writer, tag)
+        writer.write(middle)
+        size: i64 = 0
+        for chunk in chunks:
+            size += len(chunk)
+        props_size: i64 = len(props)
+        write_i64_be(writer, ((12 + props_size) << 32) | CLASS_BASIC_WORD)
+        write_i64_be(writer, size)
+        writer.write(props)
+        writer.append(0xCE)
+        for chunk in chunks:
+            self.body_frames(channel, chunk)
+
+    def body_frames(self, channel: i64, body: bytes) -> None:
+        """Write body frames for `body`, split at the peer's frame size."""
+        writer = self.open()
+        size: i64 = len(body)
+        limit = self.body_max
+        pos: i64 = 0
+        while pos < size:
+            end = pos + limit
+            if end > size:
+                end = size
+            piece = body if pos == 0 and end == size else body[pos:end]
+            # Seven octets of frame header: the word without its first octet is not worth a
+            # special case, so type, channel and size go out one by one.
+            writer.append(3)
+            writer.append((channel >> 8) & 0xFF)
+            writer.append(channel & 0xFF)
+            length = end - pos
+            writer.append((length >> 24) & 0xFF)
+            writer.append((length >> 16) & 0xFF)
+            writer.append((length >> 8) & 0xFF)
+            writer.append(length & 0xFF)
+            if length >= SHARED_BODY_MIN:
+                self.share(piece)
+            else:
+                writer.write(piece)
+            writer.append(0xCE)
+            pos = end
+
+    def take(self) -> list[bytes]:
+        """Close the turn: give the writer back and return all that is to be sent, in order."""
+        writer = self.writer
+        if writer is not None:
+            if len(writer) > 0:
+                piece = writer.getvalue()
+                writer.truncate(0)
+                self.parts.append(piece)
+                self.parts_size += len(piece)
+            self.writer = None
+            if len(self.outbox.writers) < WRITERS_MAX:
+                self.outbox.writers.append(writer)
+        return self.parts
+
+    def sent(self, count: i64) -> None:
+        """Drop the first `count` octets: they have left."""
+        self.octets_out += count
+        self.parts_size -= count
+        parts = self.parts
+        if self.parts_size == 0:
+            self.parts = []
+            return
+        index = 0
+        while count > 0:
+            length: i64 = len(parts[index])
+            if length > count:
+                parts[index] = parts[index][count:]
+                break
+            count -= length
+            index += 1
+        if index > 0:
+            del parts[:index]
+
+    def discard(self) -> None:
+        """Forget everything unsent: the peer is gone."""
+        self.take()
+        self.parts = []
+        self.parts_size = 0

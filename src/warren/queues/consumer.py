@@ -1,0 +1,217 @@
+"""Consumers of a queue: who is able to take a message, and whose turn it is (spec CS-3, QO-*).
+
+Consumers of one priority that are able form a circle; one that is not (prefetch full, its peer
+does not read) leaves the circle until an ack or a drained socket lets it back in. So choosing the
+next consumer never looks at those that cannot take anything.
+"""
+
+from typing import TYPE_CHECKING, final
+
+from mypy_extensions import i64
+
+from warren.protocol.value import Table
+from warren.queues.message import Message
+from warren.queues.outlet import Outlet
+from warren.queues.unacked import Delivery
+
+if TYPE_CHECKING:
+    from warren.queues.queue import Queue
+
+
+@final
+class Consumer:
+    def __init__(
+        self,
+        tag: str,
+        queue: "Queue",
+        outlet: Outlet,
+        *,
+        no_ack: bool,
+        exclusive: bool,
+        priority: int,
+        prefetch: int,
+        arguments: Table,
+    ) -> None:
+        self.tag = tag
+        self.queue = queue
+        self.outlet = outlet
+        self.no_ack = no_ack
+        self.exclusive = exclusive
+        self.priority = priority
+        self.arguments = arguments
+        # The per-consumer prefetch limit (QO-1); no_ack consumers have none (QO-4).
+        self.limit: i64 = 0 if no_ack else prefetch
+        self.unacked: i64 = 0
+        self.passed_over = False
+        self.gone = False
+        self.next: Consumer = self
+        self.previous: Consumer = self
+        self.group: ConsumerGroup | None = None
+        raw_tag = tag.encode()
+        self.method = b"\x00\x3c\x00\x3c" + bytes((len(raw_tag),)) + raw_tag
+        # Frames of the last route seen: most consumers see long runs of one route.
+        self.tail: bytes = b""
+        self.opening: bytes = b""
+        self.middle: bytes = b""
+        self.middle_again: bytes = b""
+        self._compose(b"\x00\x00")
+
+    def _compose(self, tail: bytes) -> None:
+        """Prepare what surrounds the delivery tag for messages of this route."""
+        number = int(self.outlet.number)
+        size = len(self.method) + 9 + len(tail)
+        self.tail = tail
+        self.opening = (
+            b"\x01" + number.to_bytes(2, "big") + size.to_bytes(4, "big") + self.method
+        )
+        closing = tail + b"\xce\x02" + number.to_bytes(2, "big")
+        self.middle = b"\x00" + closing
+        self.middle_again = b"\x01" + closing
+
+    def able(self) -> bool:
+        """Whether this consumer can take one more message now."""
+        outlet = self.outlet
+        limit = self.limit
+        if limit != 0 and self.unacked >= limit:
+            return False
+        if outlet.limit != 0 and outlet.unacked.count >= outlet.limit:
+            return False
+        output = outlet.output
+        if output.size() > output.bound:
+            output.stalled = True
+            return False
+        return True
+
+    def send(self, seq: i64, message: Message, again: bool) -> None:
+        """Write one message to the peer; the next message is the next consumer's turn."""
+        outlet = self.outlet
+        tag = outlet.next_tag
+        outlet.next_tag = tag + 1
+        outlet.delivered += 1
+        if message.tail is not self.tail:
+            self._compose(message.tail)
+        middle = self.middle_again if again else self.middle
+        if message.more is None:
+            outlet.output.deliver(
+                self.opening, tag, middle, outlet.number, message.props, message.body
+            )
+        else:
+            outlet.output.deliver_chunks(
+                self.opening, tag, middle, outlet.number, message.props, message.more
+            )
+        queue = self.queue
+        if self.no_ack:
+            queue.settled_count += 1
+        else:
+            outlet.unacked.add(
+                Delivery(tag, seq, message, queue, self, outlet.turn.now_ns)
+            )
+            self.unacked += 1
+            queue.unacked_count += 1
+        group = self.group
+        if group is not None:
+            group.cursor = self.next
+
+    def rejoin(self) -> None:
+        """Take part again."""
+        self.passed_over = False
+        self.outlet.waiting -= 1
+        group = self.group
+        if group is not None:
+            group.join(self)
+            self.queue.schedule()
+
+
+@final
+class ConsumerGroup:
+    """The able consumers of one priority, in a circle; `cursor` is whose turn it is."""
+
+    def __init__(self, priority: int) -> None:
+        self.priority = priority
+        self.cursor: Consumer | None = None
+        # Consumers of this priority, in the circle or passed over.
+        self.members: i64 = 0
+
+    def join(self, consumer: Consumer) -> None:
+        """Add as the last of this round."""
+        cursor = self.cursor
+        if cursor is None:
+            consumer.next = consumer
+            consumer.previous = consumer
+            self.cursor = consumer
+        else:
+            last = cursor.previous
+            last.next = consumer
+            consumer.previous = last
+            consumer.next = cursor
+            cursor.previous = consumer
+
+    def leave(self, consumer: Consumer) -> None:
+        following = consumer.next
+        if following is consumer:
+            self.cursor = None
+        else:
+            consumer.previous.next = following
+            following.previous = consumer.previous
+            if self.cursor is consumer:
+                self.cursor = following
+        consumer.next = consumer
+        consumer.previous = consumer
+
+
+@final
+class Consumers:
+    """All consumers of one queue."""
+
+    def __init__(self) -> None:
+        self.every: list[Consumer] = []
+        # Highest priority first; a group stays while a consumer of its priority exists.
+        self.groups: list[ConsumerGroup] = []
+
+    def next(self) -> Consumer | None:
+        """Return the consumer whose turn it is, or None when none is able."""
+        for group in self.groups:
+            cursor = group.cursor
+            while cursor is not None:
+                if cursor.able():
+                    return cursor
+                cursor.passed_over = True
+                cursor.outlet.waiting += 1
+                group.leave(cursor)
+                cursor = group.cursor
+        return None
+
+    def add(self, consumer: Consumer) -> None:
+        self.every.append(consumer)
+        group = self._group(consumer.priority)
+        group.members += 1
+        consumer.group = group
+        group.join(consumer)
+
+    def remove(self, consumer: Consumer) -> None:
+        consumer.gone = True
+        self.every.remove(consumer)
+        group = consumer.group
+        if group is None:
+            return
+        if consumer.passed_over:
+            consumer.passed_over = False
+            consumer.outlet.waiting -= 1
+        else:
+            group.leave(consumer)
+        consumer.group = None
+        group.members -= 1
+        if group.members == 0:
+            self.groups.remove(group)
+
+    def _group(self, priority: int) -> ConsumerGroup:
+        index = 0
+        for group in self.groups:
+            if group.priority == priority:
+                return group
+            if group.priority < priority:
+                break
+            index += 1
+        created = ConsumerGroup(priority)
+        self.groups.insert(index, created)
+        return created

@@ -1,0 +1,50 @@
+"""A message as all queues share it: property bytes, body bytes and sizes, never framed.
+
+Immutable once published; a rewrite (x-death, CC removal) makes a new `Message` that shares the
+body. `tail` is the deliver method's last two fields (exchange and routing key as short strings),
+ready-made once per route.
+"""
+
+from typing import final
+
+from mypy_extensions import i64
+
+
+@final
+class Message:
+    def __init__(
+        self,
+        tail: bytes,
+        props: bytes,
+        body: bytes,
+        more: list[bytes] | None,
+        size: i64,
+        traits: i64,
+    ) -> None:
+        self.tail = tail
+        self.props = props
+        # The whole body, unless it came in several frames: then `more` has all of its chunks.
+        self.body = body
+        self.more = more
+        self.size = size
+        # The bits that `protocol.properties.scan` found.
+        self.traits = traits
+
+    def exchange(self) -> bytes:
+        return self.tail[1 : 1 + self.tail[0]]
+
+    def routing_key(self) -> bytes:
+        return self.tail[2 + self.tail[0] :]
+
+    def chunks(self) -> list[bytes]:
+        if self.more is not None:
+            return self.more
+        return [self.body] if self.body else []
+
+    def whole_body(self) -> bytes:
+        return self.body if self.more is None else b"".join(self.more)
+
+
+def compose_tail(exchange: bytes, routing_key: bytes) -> bytes:
+    """Return exchange and routing key as the two short strings that end a deliver method."""
+    return bytes((len(exchange),)) + exchange + bytes((len(routing_key),)) + routing_key

@@ -1,0 +1,49 @@
+"""Where a channel's deliveries leave: its tag counter, unacked deliveries and prefetch limit.
+
+The session owns one `Outlet` per channel; queues write deliveries through it. This is the native
+seam between queues and sessions that is crossed per message.
+"""
+
+from typing import TYPE_CHECKING, final
+
+from mypy_extensions import i64
+
+from warren.protocol.output import Output
+from warren.queues.turn import Turn
+from warren.queues.unacked import Delivery, Unacked
+
+if TYPE_CHECKING:
+    from warren.queues.consumer import Consumer
+
+
+@final
+class Outlet:
+    def __init__(self, number: int, output: Output, turn: Turn) -> None:
+        self.number: i64 = number
+        self.output = output
+        self.turn = turn
+        self.next_tag: i64 = 1
+        self.unacked = Unacked()
+        # The channel-wide prefetch limit (QO-2); 0 is none.
+        self.limit: i64 = 0
+        self.consumers: list[Consumer] = []
+        # Consumers of this channel that are passed over at the moment.
+        self.waiting: i64 = 0
+        self.delivered: i64 = 0
+
+    def release(self, deliveries: list[Delivery]) -> None:
+        """Give prefetch room back for deliveries that were taken off `unacked`."""
+        for delivery in deliveries:
+            consumer = delivery.consumer
+            if consumer is not None:
+                consumer.unacked -= 1
+                if consumer.passed_over and consumer.able():
+                    consumer.rejoin()
+        if self.waiting > 0 and self.limit != 0:
+            self.wake()
+
+    def wake(self) -> None:
+        """Let consumers that were passed over take part again, if they are able to."""
+        for consumer in self.consumers:
+            if consumer.passed_over and consumer.able():
+                consumer.rejoin()

@@ -1,0 +1,44 @@
+"""How the session layer addresses a queue, wherever it lives.
+
+`QueueRef` is the seam: `Queue` (this node) implements it now, a queue on another node will. The
+session never touches a queue's fields; it hands over messages, settlements and commands.
+"""
+
+from typing import TYPE_CHECKING, Final
+
+from mypy_extensions import i64
+
+from warren.queues.message import Message
+
+if TYPE_CHECKING:
+    from warren.queues.confirm import ConfirmLedger
+    from warren.queues.unacked import Delivery
+
+# What `publish` answers.
+TAKEN: Final[i64] = 0  # the queue has taken responsibility
+REFUSED: Final[i64] = 1  # the queue does not want it: a nack
+PENDING: Final[i64] = 2  # the ledger hears later; costs credit until then
+HELD: Final[i64] = 3  # waits in front of the queue; costs credit until it goes on
+
+
+class QueueRef:
+    """One queue as publishers and channels see it."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def publish(self, message: Message, ledger: "ConfirmLedger | None", number: i64) -> i64:
+        """Take a message; `number` is what the ledger is told if the answer comes later."""
+        raise AssertionError("a queue reference without an implementation")
+
+    def settle(self, delivery: "Delivery") -> None:
+        """A consumer has acknowledged."""
+        raise AssertionError("a queue reference without an implementation")
+
+    def discard(self, delivery: "Delivery") -> None:
+        """A consumer has rejected without requeue."""
+        raise AssertionError("a queue reference without an implementation")
+
+    def requeue(self, deliveries: "list[Delivery]") -> None:
+        """Deliveries come back to their old places."""
+        raise AssertionError("a queue reference without an implementation")

@@ -1,0 +1,52 @@
+"""What is left to do at the end of a loop turn: queues with messages for ready consumers, garbage.
+
+Work is done in bounded slices, so that a queue with a million messages and a purge of ten million
+cost every turn the same.
+"""
+
+from typing import TYPE_CHECKING, Final, final
+
+from mypy_extensions import i64
+
+from warren.queues.backlog import Block
+
+if TYPE_CHECKING:
+    from warren.queues.queue import Queue
+
+# Messages one queue may hand out in one turn before others have theirs.
+PUMP_MESSAGES: Final = 1024
+# Blocks of purged messages freed in one turn.
+FREED_BLOCKS: Final = 16
+
+
+@final
+class Turn:
+    def __init__(self) -> None:
+        self.queues: list[Queue] = []
+        self.garbage: list[Block] = []
+        # The time at which this turn began, set by the driver once per turn.
+        self.now_ns: i64 = 0
+
+    def run(self) -> bool:
+        """Do one slice of everything pending; True if something is left for the next turn."""
+        if self.queues:
+            queues = self.queues
+            self.queues = []
+            for queue in queues:
+                queue.scheduled = False
+                if queue.pump(PUMP_MESSAGES):
+                    queue.schedule()
+        if self.garbage:
+            self._free()
+        return len(self.queues) > 0 or len(self.garbage) > 0
+
+    def _free(self) -> None:
+        left = FREED_BLOCKS
+        while left > 0 and self.garbage:
+            block = self.garbage.pop()
+            following = block.next
+            block.next = None
+            block.items = []
+            if following is not None:
+                self.garbage.append(following)
+            left -= 1
