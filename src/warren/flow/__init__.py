@@ -5,16 +5,38 @@ Start reading at `credit.py`, then `publisher.py`; `wait.py` is what people are 
 """
 
 from warren.flow.alarm import Alarm, Alarms, Change, Edge, Source
+from warren.flow.credit import (
+    CHANNEL_TO_QUEUE,
+    LINGER_CONNECTION_NS,
+    LINGER_NS,
+    QUEUE_TO_STORE,
+    READER_TO_CHANNEL,
+    Account,
+    CreditSettings,
+    Flow,
+    forget,
+    settle,
+)
 from warren.flow.publisher import Effect, Event, PublisherState, State
+from warren.flow.verdict import Blockage, Verdict, credit_wait, diagnose
 from warren.flow.wait import Handle, Kind, Reason, Subject, Wait, WaitBook, explain
 
 __all__ = [
+    "CHANNEL_TO_QUEUE",
+    "LINGER_CONNECTION_NS",
+    "LINGER_NS",
+    "QUEUE_TO_STORE",
+    "READER_TO_CHANNEL",
+    "Account",
     "Alarm",
     "Alarms",
+    "Blockage",
     "Change",
+    "CreditSettings",
     "Edge",
     "Effect",
     "Event",
+    "Flow",
     "Handle",
     "Kind",
     "PublisherState",
@@ -22,7 +44,12 @@ __all__ = [
     "Source",
     "State",
     "Subject",
+    "Verdict",
     "Wait",
     "WaitBook",
+    "credit_wait",
+    "diagnose",
     "explain",
+    "forget",
+    "settle",
 ]
