@@ -65,7 +65,7 @@ from mypy_extensions import i64
 
 from warren.core.reply import COMMAND_INVALID, FRAME_ERROR
 from warren.protocol.table import decode_table, put_table
-from warren.protocol.value import Table, binary_text
+from warren.protocol.value import Table, octets_text
 from warren.protocol.wire import (
     DecodeError,
     TruncatedError,
@@ -133,7 +133,7 @@ def decode(data: bytes, pos: i64, end: i64) -> Method:
 def _octets(data: bytes, pos: i64, end: i64) -> str:
     # A reply text is a short string; more octets than it holds would only be cut off again.
     shown = data[pos : min(end, pos + 256)]
-    return binary_text(shown)
+    return octets_text(shown)
 '''
 
 
@@ -217,7 +217,10 @@ def signature_lines(arguments: list[Argument]) -> list[str]:
     line = f"    def __init__({', '.join(parts)}) -> None:"
     if len(line) <= 100:
         return [line]
-    body = fill(", ".join(parts), width=100, initial_indent=" " * 8, subsequent_indent=" " * 8)
+    # A parameter stays whole: its own blanks are hidden from `fill`.
+    text = ", ".join(part.replace(" ", "\0") for part in parts)
+    body = fill(text, width=100, initial_indent=" " * 8, subsequent_indent=" " * 8)
+    body = body.replace("\0", " ")
     return ["    def __init__(", *body.split("\n"), "    ) -> None:"]
 
 

@@ -13,7 +13,7 @@ from mypy_extensions import i64
 
 from warren.core.reply import COMMAND_INVALID, FRAME_ERROR
 from warren.protocol.table import decode_table, put_table
-from warren.protocol.value import Table, binary_text
+from warren.protocol.value import Table, octets_text
 from warren.protocol.wire import (
     DecodeError,
     TruncatedError,
@@ -160,8 +160,8 @@ class ConnectionStart(Method):
     NAME: ClassVar[str] = "connection.start"
 
     def __init__(
-        self, *, version_major: int = 0, version_minor: int = 0, server_properties: Table | None =
-        None, mechanisms: bytes = b"", locales: bytes = b""
+        self, *, version_major: int = 0, version_minor: int = 0,
+        server_properties: Table | None = None, mechanisms: bytes = b"", locales: bytes = b""
     ) -> None:
         self.version_major: int = version_major
         self.version_minor: int = version_minor
@@ -487,8 +487,8 @@ class AccessRequest(Method):
     NAME: ClassVar[str] = "access.request"
 
     def __init__(
-        self, *, realm: str = "", exclusive: bool = False, passive: bool = False, active: bool =
-        False, write: bool = False, read: bool = False
+        self, *, realm: str = "", exclusive: bool = False, passive: bool = False,
+        active: bool = False, write: bool = False, read: bool = False
     ) -> None:
         self.realm: str = realm
         self.exclusive: bool = exclusive
@@ -540,8 +540,8 @@ class ExchangeDeclare(Method):
 
     def __init__(
         self, *, exchange: str = "", type: str = "", passive: bool = False, durable: bool = False,
-        auto_delete: bool = False, internal: bool = False, no_wait: bool = False, arguments: Table |
-        None = None
+        auto_delete: bool = False, internal: bool = False, no_wait: bool = False,
+        arguments: Table | None = None
     ) -> None:
         self.exchange: str = exchange
         self.type: str = type
@@ -628,8 +628,8 @@ class ExchangeBind(Method):
     NAME: ClassVar[str] = "exchange.bind"
 
     def __init__(
-        self, *, destination: str = "", source: str = "", routing_key: str = "", no_wait: bool =
-        False, arguments: Table | None = None
+        self, *, destination: str = "", source: str = "", routing_key: str = "",
+        no_wait: bool = False, arguments: Table | None = None
     ) -> None:
         self.destination: str = destination
         self.source: str = source
@@ -666,8 +666,8 @@ class ExchangeUnbind(Method):
     NAME: ClassVar[str] = "exchange.unbind"
 
     def __init__(
-        self, *, destination: str = "", source: str = "", routing_key: str = "", no_wait: bool =
-        False, arguments: Table | None = None
+        self, *, destination: str = "", source: str = "", routing_key: str = "",
+        no_wait: bool = False, arguments: Table | None = None
     ) -> None:
         self.destination: str = destination
         self.source: str = source
@@ -704,8 +704,9 @@ class QueueDeclare(Method):
     NAME: ClassVar[str] = "queue.declare"
 
     def __init__(
-        self, *, queue: str = "", passive: bool = False, durable: bool = False, exclusive: bool =
-        False, auto_delete: bool = False, no_wait: bool = False, arguments: Table | None = None
+        self, *, queue: str = "", passive: bool = False, durable: bool = False,
+        exclusive: bool = False, auto_delete: bool = False, no_wait: bool = False,
+        arguments: Table | None = None
     ) -> None:
         self.queue: str = queue
         self.passive: bool = passive
@@ -836,8 +837,8 @@ class QueueDelete(Method):
     NAME: ClassVar[str] = "queue.delete"
 
     def __init__(
-        self, *, queue: str = "", if_unused: bool = False, if_empty: bool = False, no_wait: bool =
-        False
+        self, *, queue: str = "", if_unused: bool = False, if_empty: bool = False,
+        no_wait: bool = False
     ) -> None:
         self.queue: str = queue
         self.if_unused: bool = if_unused
@@ -883,8 +884,8 @@ class QueueUnbind(Method):
     NAME: ClassVar[str] = "queue.unbind"
 
     def __init__(
-        self, *, queue: str = "", exchange: str = "", routing_key: str = "", arguments: Table | None
-        = None
+        self, *, queue: str = "", exchange: str = "", routing_key: str = "",
+        arguments: Table | None = None
     ) -> None:
         self.queue: str = queue
         self.exchange: str = exchange
@@ -951,8 +952,9 @@ class BasicConsume(Method):
     NAME: ClassVar[str] = "basic.consume"
 
     def __init__(
-        self, *, queue: str = "", consumer_tag: str = "", no_local: bool = False, no_ack: bool =
-        False, exclusive: bool = False, no_wait: bool = False, arguments: Table | None = None
+        self, *, queue: str = "", consumer_tag: str = "", no_local: bool = False,
+        no_ack: bool = False, exclusive: bool = False, no_wait: bool = False,
+        arguments: Table | None = None
     ) -> None:
         self.queue: str = queue
         self.consumer_tag: str = consumer_tag
@@ -1040,8 +1042,8 @@ class BasicPublish(Method):
     HAS_CONTENT: ClassVar[bool] = True
 
     def __init__(
-        self, *, exchange: str = "", routing_key: str = "", mandatory: bool = False, immediate: bool
-        = False
+        self, *, exchange: str = "", routing_key: str = "", mandatory: bool = False,
+        immediate: bool = False
     ) -> None:
         self.exchange: str = exchange
         self.routing_key: str = routing_key
@@ -1071,8 +1073,8 @@ class BasicReturn(Method):
     HAS_CONTENT: ClassVar[bool] = True
 
     def __init__(
-        self, *, reply_code: int = 0, reply_text: str = "", exchange: str = "", routing_key: str =
-        ""
+        self, *, reply_code: int = 0, reply_text: str = "", exchange: str = "",
+        routing_key: str = ""
     ) -> None:
         self.reply_code: int = reply_code
         self.reply_text: str = reply_text
@@ -1097,8 +1099,8 @@ class BasicDeliver(Method):
     HAS_CONTENT: ClassVar[bool] = True
 
     def __init__(
-        self, *, consumer_tag: str = "", delivery_tag: int = 0, redelivered: bool = False, exchange:
-        str = "", routing_key: str = ""
+        self, *, consumer_tag: str = "", delivery_tag: int = 0, redelivered: bool = False,
+        exchange: str = "", routing_key: str = ""
     ) -> None:
         self.consumer_tag: str = consumer_tag
         self.delivery_tag: int = delivery_tag
@@ -1144,8 +1146,8 @@ class BasicGetOk(Method):
     HAS_CONTENT: ClassVar[bool] = True
 
     def __init__(
-        self, *, delivery_tag: int = 0, redelivered: bool = False, exchange: str = "", routing_key:
-        str = "", message_count: int = 0
+        self, *, delivery_tag: int = 0, redelivered: bool = False, exchange: str = "",
+        routing_key: str = "", message_count: int = 0
     ) -> None:
         self.delivery_tag: int = delivery_tag
         self.redelivered: bool = redelivered
@@ -1442,7 +1444,7 @@ def decode(data: bytes, pos: i64, end: i64) -> Method:
 def _octets(data: bytes, pos: i64, end: i64) -> str:
     # A reply text is a short string; more octets than it holds would only be cut off again.
     shown = data[pos : min(end, pos + 256)]
-    return binary_text(shown)
+    return octets_text(shown)
 
 
 def _decode_class(

@@ -242,4 +242,9 @@ def binary_text(value: bytes) -> str:
     if value and all(32 <= octet < 127 for octet in value):
         text = value.decode("ascii").replace("\\", "\\\\").replace('"', '\\"')
         return f'<<"{text}">>'
+    return octets_text(value)
+
+
+def octets_text(value: bytes) -> str:
+    """Return octets as an Erlang binary of numbers."""
     return "<<" + ",".join([str(octet) for octet in value]) + ">>"
