@@ -1,6 +1,6 @@
 """Write `src/warren/protocol/methods.py` from the table in `amqp_methods.py`.
 
-Run as `python tools/gen_protocol.py`; with `--check` it only compares and exits 1 on a difference.
+Run as `python -m tools.gen_protocol`; with `--check` it only compares and exits 1 on a difference.
 """
 
 import sys
@@ -8,7 +8,7 @@ from itertools import groupby
 from pathlib import Path
 from textwrap import fill
 
-from amqp_methods import METHODS, Argument, MethodRow
+from tools.amqp_methods import METHODS, Argument, MethodRow
 
 TARGET = Path(__file__).resolve().parent.parent / "src" / "warren" / "protocol" / "methods.py"
 
@@ -58,6 +58,8 @@ strict: short strings are valid UTF-8 (WI-6) and nothing follows the last argume
 capitals are the whole payloads of methods without arguments.
 """
 
+# ruff: noqa: A001, A002, C901 - argument names are the specification's; the dispatch is one list.
+
 from typing import ClassVar, Final, final
 
 from librt.strings import BytesWriter
@@ -86,7 +88,7 @@ from warren.protocol.wire import (
 )
 
 
-class UnknownMethod(DecodeError):  # noqa: N818 - the name of the thing, not of the failure
+class UnknownMethod(DecodeError):
     """A class or method id that no row of the table has."""
 
     def __init__(self, class_id: int, method_id: int) -> None:
@@ -180,6 +182,11 @@ def call(function: str, parts: list[str], indent: str) -> list[str]:
     return [f"{indent}{function}(", *(f"{indent}    {part}," for part in parts), f"{indent})"]
 
 
+def definition(function: str, taken: str, result: str) -> list[str]:
+    line = f"def {function}({taken}) -> {result}:"
+    return [line] if len(line) <= 100 else [f"def {function}(", f"    {taken}", f") -> {result}:"]
+
+
 def class_lines(row: MethodRow) -> list[str]:
     arguments = kept(row)
     lines = ["", "", "@final", f"class {class_name(row)}(Method):"]
@@ -269,7 +276,8 @@ def read_lines(group: list[Argument]) -> list[str]:
 
 def decoder_lines(row: MethodRow) -> list[str]:
     name = class_name(row)
-    lines = ["", "", f"def {function_name(row)}(data: bytes, pos: i64, end: i64) -> {name}:"]
+    lines = ["", ""]
+    lines += definition(function_name(row), "data: bytes, pos: i64, end: i64", name)
     values: list[str] = []
     for group in groups(row):
         lines += [f"    {line}" for line in read_lines(group)]
@@ -283,9 +291,8 @@ def decoder_lines(row: MethodRow) -> list[str]:
 
 
 def dispatch_lines() -> list[str]:
-    lines = ["", "", "def _decode_class("]
-    lines += ["    class_id: i64, method_id: i64, data: bytes, pos: i64, end: i64"]
-    lines += [") -> Method:"]
+    taken = "class_id: i64, method_id: i64, data: bytes, pos: i64, end: i64"
+    lines = ["", "", *definition("_decode_class", taken, "Method")]
     ids = [(row.class_id, row.name.split(".")[0]) for row in METHODS]
     for class_id, name in dict.fromkeys(ids):
         lines += [f"    if class_id == {class_id}:"]
@@ -295,7 +302,8 @@ def dispatch_lines() -> list[str]:
         listed = list(rows)
         name = listed[0].name.split(".")[0]
         lines += ["", ""]
-        lines += [f"def _decode_{name}(method_id: i64, data: bytes, pos: i64, end: i64) -> Method:"]
+        taken = "method_id: i64, data: bytes, pos: i64, end: i64"
+        lines += definition(f"_decode_{name}", taken, "Method")
         for row in sorted(listed, key=busy_first):
             lines += [f"    if method_id == {row.method_id}:"]
             lines += [f"        return {function_name(row)}(data, pos, end)"]

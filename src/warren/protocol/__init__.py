@@ -2,19 +2,39 @@
 
 Owns the wire format of AMQP 0-9-1 with RabbitMQ's extensions (WI-1 to WI-6) and nothing else.
 Must never decide what a method does, nor touch a socket, a clock or a file.
-Start reading at `wire.py`, then `table.py`, `methods.py` (generated) and `properties.py`.
+Start reading at `wire.py`, then `table.py`, `frame.py`, `properties.py` and `methods.py` (generated).
 """
 
+from warren.protocol.frame import FrameSplitter, RawFrame, content_frames
+from warren.protocol.methods import Method, UnknownMethod
+from warren.protocol.properties import Properties
 from warren.protocol.table import TABLE_DEPTH_MAX, decode_table, encode_table, skip_table
-from warren.protocol.value import Decimal_, Field, Table, field, kind_name, plain, same_value, table
+from warren.protocol.value import (
+    Decimal_,
+    Field,
+    Table,
+    field,
+    kind_name,
+    plain,
+    same_value,
+    sorted_table,
+    term_text,
+)
 from warren.protocol.wire import DecodeError
 
+# `frame()` and `table()` stay in their modules, which have the same names.
 __all__ = [
     "TABLE_DEPTH_MAX",
-    "DecodeError",
     "Decimal_",
+    "DecodeError",
     "Field",
+    "FrameSplitter",
+    "Method",
+    "Properties",
+    "RawFrame",
     "Table",
+    "UnknownMethod",
+    "content_frames",
     "decode_table",
     "encode_table",
     "field",
@@ -22,5 +42,6 @@ __all__ = [
     "plain",
     "same_value",
     "skip_table",
-    "table",
+    "sorted_table",
+    "term_text",
 ]

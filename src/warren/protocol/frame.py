@@ -143,7 +143,6 @@ class FrameSplitter:
         if end_octet != FRAME_END:
             reason = f"{{invalid_frame_end_marker,{end_octet}}}"
             raise DecodeError(FRAME_ERROR, f"{snippet_text(kind, payload)}: {reason}")
-        if kind != FRAME_BODY and kind != FRAME_METHOD:
-            if kind != FRAME_HEADER and kind != FRAME_HEARTBEAT:
-                raise DecodeError(FRAME_ERROR, f"{snippet_text(kind, payload)}: unknown_frame")
+        if kind not in (FRAME_BODY, FRAME_METHOD, FRAME_HEADER, FRAME_HEARTBEAT):
+            raise DecodeError(FRAME_ERROR, f"{snippet_text(kind, payload)}: unknown_frame")
         return RawFrame(kind, read_u16(data, pos + 1), payload)

@@ -6,6 +6,8 @@ strict: short strings are valid UTF-8 (WI-6) and nothing follows the last argume
 capitals are the whole payloads of methods without arguments.
 """
 
+# ruff: noqa: A001, A002, C901 - argument names are the specification's; the dispatch is one list.
+
 from typing import ClassVar, Final, final
 
 from librt.strings import BytesWriter
@@ -34,7 +36,7 @@ from warren.protocol.wire import (
 )
 
 
-class UnknownMethod(DecodeError):  # noqa: N818 - the name of the thing, not of the failure
+class UnknownMethod(DecodeError):
     """A class or method id that no row of the table has."""
 
     def __init__(self, class_id: int, method_id: int) -> None:
@@ -1447,9 +1449,7 @@ def _octets(data: bytes, pos: i64, end: i64) -> str:
     return octets_text(shown)
 
 
-def _decode_class(
-    class_id: i64, method_id: i64, data: bytes, pos: i64, end: i64
-) -> Method:
+def _decode_class(class_id: i64, method_id: i64, data: bytes, pos: i64, end: i64) -> Method:
     if class_id == 10:
         return _decode_connection(method_id, data, pos, end)
     if class_id == 20:
@@ -1816,7 +1816,9 @@ def _decode_connection_update_secret(data: bytes, pos: i64, end: i64) -> Connect
     return ConnectionUpdateSecret(new_secret=new_secret, reason=reason)
 
 
-def _decode_connection_update_secret_ok(data: bytes, pos: i64, end: i64) -> ConnectionUpdateSecretOk:
+def _decode_connection_update_secret_ok(
+    data: bytes, pos: i64, end: i64
+) -> ConnectionUpdateSecretOk:
     if pos != end:
         raise TruncatedError()
     return ConnectionUpdateSecretOk()

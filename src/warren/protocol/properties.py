@@ -159,14 +159,17 @@ def _scan_headers(data: bytes, pos: i64, end: i64) -> i64:
         key_end = short_end(data, pos, end)
         check_utf8(data, pos + 1, key_end)
         size = key_end - pos - 1
-        if size == 2:
-            if data[pos + 1] == _C and data[pos + 2] == _C:
-                found |= P_ROUTED_HEADERS
-        elif size == 3:
-            if data[pos + 1] == _B and data[pos + 2] == _C and data[pos + 3] == _C:
-                found |= P_ROUTED_HEADERS
+        if size <= 3 and _is_routed(data, pos + 1, size):
+            found |= P_ROUTED_HEADERS
         pos = check_value(data, key_end, end, 1)
     return found
+
+
+def _is_routed(data: bytes, pos: i64, size: i64) -> bool:
+    """Tell whether the key is CC or BCC."""
+    if size == 3:
+        return data[pos] == _B and data[pos + 1] == _C and data[pos + 2] == _C
+    return size == 2 and data[pos] == _C and data[pos + 1] == _C
 
 
 def _flags(data: bytes, pos: i64, end: i64) -> i64:
@@ -288,7 +291,7 @@ def decode(props: bytes) -> Properties:
 def _property_end(props: bytes, pos: i64, end: i64, bit: i64) -> i64:
     if bit == _HEADERS:
         return long_end(props, pos, end)
-    if bit == _DELIVERY_MODE or bit == _PRIORITY:
+    if bit in (_DELIVERY_MODE, _PRIORITY):
         need(pos, 1, end)
         return pos + 1
     if bit == _TIMESTAMP:

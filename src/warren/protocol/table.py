@@ -103,15 +103,15 @@ def value_end(data: bytes, pos: i64, end: i64) -> i64:
         raise TruncatedError()
     kind: i64 = data[pos]
     after: i64
-    if kind == LONG_STRING or kind == TABLE or kind == ARRAY or kind == BINARY:
+    if kind in (LONG_STRING, TABLE, ARRAY, BINARY):
         return long_end(data, pos + 1, end)
-    if kind == SIGNED_INT or kind == UNSIGNED_INT or kind == FLOAT:
+    if kind in (SIGNED_INT, UNSIGNED_INT, FLOAT):
         after = pos + 5
-    elif kind == BOOL or kind == BYTE or kind == UNSIGNED_BYTE:
+    elif kind in (BOOL, BYTE, UNSIGNED_BYTE):
         after = pos + 2
-    elif kind == LONG or kind == TIMESTAMP or kind == DOUBLE or kind == LONG_AS_READ:
+    elif kind in (LONG, TIMESTAMP, DOUBLE, LONG_AS_READ):
         after = pos + 9
-    elif kind == SHORT or kind == UNSIGNED_SHORT:
+    elif kind in (SHORT, UNSIGNED_SHORT):
         after = pos + 3
     elif kind == DECIMAL:
         after = pos + 6
@@ -177,13 +177,13 @@ def _value(data: bytes, pos: i64, after: i64, depth: i64) -> Field:
     """Decode the value at `pos`; `after` comes from `value_end`, so its octets are all there."""
     kind: i64 = data[pos]
     pos += 1
-    if kind == LONG_STRING or kind == BINARY:
+    if kind in (LONG_STRING, BINARY):
         return Field(kind, data[pos + 4 : after])
     if kind == SIGNED_INT:
         return Field(kind, i64(read_i32_be(data, pos)))
     if kind == BOOL:
         return Field(kind, data[pos] != 0)
-    if kind == LONG or kind == LONG_AS_READ:
+    if kind in (LONG, LONG_AS_READ):
         return Field(kind, read_i64_be(data, pos))
     if kind == TABLE:
         return Field(kind, _table(data, pos + 4, after, depth + 1))
@@ -195,6 +195,10 @@ def _value(data: bytes, pos: i64, after: i64, depth: i64) -> Field:
         return Field(kind, read_f64_be(data, pos))
     if kind == FLOAT:
         return Field(kind, read_f32_be(data, pos))
+    return _rare_value(kind, data, pos)
+
+
+def _rare_value(kind: i64, data: bytes, pos: i64) -> Field:
     if kind == BYTE:
         octet: i64 = data[pos]
         return Field(kind, octet if octet < 128 else octet - 256)
@@ -241,36 +245,34 @@ def put_field(out: BytesWriter, entry: Field) -> None:
     kind = entry.kind
     value = entry.value
     out.append(LONG if kind == LONG_AS_READ else kind)
-    if kind == LONG_STRING or kind == BINARY:
-        raw = cast(bytes, value)
+    if kind in (LONG_STRING, BINARY):
+        raw = cast("bytes", value)
         put_u32(out, len(raw))
         out.write(raw)
     elif kind == TABLE:
-        put_table(out, cast(Table, value))
+        put_table(out, cast("Table", value))
     elif kind == ARRAY:
-        _put_array(out, cast(list[Field], value))
+        _put_array(out, cast("list[Field]", value))
     elif kind == BOOL:
-        out.append(1 if cast(bool, value) else 0)
+        out.append(1 if cast("bool", value) else 0)
     elif kind == DOUBLE:
-        write_f64_be(out, cast(float, value))
+        write_f64_be(out, cast("float", value))
     elif kind == FLOAT:
-        write_f32_be(out, cast(float, value))
+        write_f32_be(out, cast("float", value))
     elif kind == DECIMAL:
-        decimal = cast(Decimal_, value)
+        decimal = cast("Decimal_", value)
         put_u8(out, decimal.scale)
         put_u32(out, decimal.value)
     elif kind != VOID:
-        _put_integer(out, kind, cast(int, value))
+        _put_integer(out, kind, cast("int", value))
 
 
 def _put_integer(out: BytesWriter, kind: i64, number: int) -> None:
     if kind == SIGNED_INT:
-        if number < -0x80000000 or number > 0x7FFFFFFF:
-            raise ValueError(f"{number} does not fit into a signed 32 bit field")
+        _fit(number, 32)
         write_i32_be(out, i32(number))
-    elif kind == LONG or kind == LONG_AS_READ:
-        if number < -(1 << 63) or number >= 1 << 63:
-            raise ValueError(f"{number} does not fit into a signed 64 bit field")
+    elif kind in (LONG, LONG_AS_READ):
+        _fit(number, 64)
         write_i64_be(out, i64(number))
     elif kind == TIMESTAMP:
         put_u64(out, number)
@@ -281,12 +283,16 @@ def _put_integer(out: BytesWriter, kind: i64, number: int) -> None:
     elif kind == UNSIGNED_BYTE:
         put_u8(out, number)
     elif kind == SHORT:
-        if number < -0x8000 or number > 0x7FFF:
-            raise ValueError(f"{number} does not fit into a signed 16 bit field")
+        _fit(number, 16)
         write_i16_be(out, i16(number))
     elif kind == BYTE:
-        if number < -0x80 or number > 0x7F:
-            raise ValueError(f"{number} does not fit into a signed 8 bit field")
+        _fit(number, 8)
         out.append(number & 0xFF)
     else:
         raise ValueError(f"no field type has the letter code {kind}")
+
+
+def _fit(number: int, bits: int) -> None:
+    """Raise unless the number fits into a signed field of so many bits."""
+    if number < -(1 << (bits - 1)) or number >= 1 << (bits - 1):
+        raise ValueError(f"{number} does not fit into a signed {bits} bit field")

@@ -61,7 +61,7 @@ _FLOAT_CLASS: Final = DOUBLE
 
 
 @final
-class Decimal_:  # noqa: N801 - `Decimal` is the standard library's
+class Decimal_:
     """A decimal as AMQP has it: `value` (unsigned 32 bit) divided by ten to the power `scale`."""
 
     def __init__(self, scale: i64, value: i64) -> None:
@@ -70,9 +70,7 @@ class Decimal_:  # noqa: N801 - `Decimal` is the standard library's
 
     def __eq__(self, other: object) -> bool:
         return (
-            isinstance(other, Decimal_)
-            and self.scale == other.scale
-            and self.value == other.value
+            isinstance(other, Decimal_) and self.scale == other.scale and self.value == other.value
         )
 
     def __hash__(self) -> int:
@@ -91,13 +89,11 @@ class Field:
         self.value: object = value
 
     def __eq__(self, other: object) -> bool:
-        return (
-            isinstance(other, Field) and self.kind == other.kind and self.value == other.value
-        )
+        return isinstance(other, Field) and self.kind == other.kind and self.value == other.value
 
     def __hash__(self) -> int:
         kind = int(self.kind)
-        if kind == TABLE or kind == ARRAY:
+        if kind in (TABLE, ARRAY):
             return hash(kind)
         return hash((kind, self.value))
 
@@ -192,17 +188,11 @@ def same_value(a: Field | None, b: Field | None) -> bool:
     if isinstance(left, dict) and isinstance(right, dict):
         if len(left) != len(right):
             return False
-        for key, item in left.items():
-            if not same_value(item, right.get(key)):
-                return False
-        return True
+        return all(same_value(item, right.get(key)) for key, item in left.items())
     if isinstance(left, list) and isinstance(right, list):
         if len(left) != len(right):
             return False
-        for index in range(len(left)):
-            if not same_value(left[index], right[index]):
-                return False
-        return True
+        return all(same_value(left[at], right[at]) for at in range(len(left)))
     return left == right
 
 
