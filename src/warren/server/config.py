@@ -228,7 +228,7 @@ _RABBIT_NAMES: Final[Mapping[str, str]] = MappingProxyType(
 )
 # Variables with our prefix that are no settings.
 _ENV_FOREIGN: Final = re.compile(
-    r"WARREN_(PURE|REQUIRE_COMPILED|CONFIG|(BENCH|TEST|SIM)_.*"
+    r"WARREN_(PURE|REQUIRE_COMPILED|CONFIG|DEBUG|(BUILD|BENCH|TEST|SIM)_.*"
     # What Kubernetes sets in every pod for a service called "warren".
     r"|SERVICE_(HOST|PORT).*|PORT_[0-9]+_(TCP|UDP).*)\Z"
 )
