@@ -5,7 +5,7 @@ octets (UTF-8) here too: `\w` is ASCII and `.` is one octet. The empty pattern m
 
 Translated: `\z`, `\Z`, `\h`, `\Q...\E`, `(?<name>`, POSIX classes such as `[[:alpha:]]`. Not
 understood, and refused when set: recursion, callouts, `\R`, `\X`, `\K`, `\G`, verbs, `\x{...}`,
-inline flags after the beginning. The reference refuses none of these.
+negated POSIX classes, inline flags after the beginning. The reference refuses none of these.
 
 Cost: a backtracking search can take exponential time, and `re` cannot be interrupted. What is
 searched has at most 255 octets, patterns are set by administrators and policy makers only, and a
@@ -16,6 +16,7 @@ as no match.
 """
 
 import re
+import warnings
 from typing import Final, final
 
 # No list of names written by hand is longer; a limit for what the compiler of `re` is given.
@@ -44,13 +45,13 @@ _TOKEN: Final = re.compile(
     r"\\Q(?P<quoted>.*?)(?:\\E|\Z)"
     r"|(?P<escape>\\.)"
     r"|\(\?<(?P<name>[A-Za-z_]\w*)>"
-    r"|(?P<set>\[\^?\]?(?:\[:\^?[a-z]+:\]|\\.|[^\]\\])*\])",
+    r"|(?P<set>\[\^?\]?(?:\[:\^?[a-z]+:\]|\\.|[^\]\\])*(?:\]|\Z))",
     re.DOTALL,
 )
-_POSIX_CLASS: Final = re.compile(r"\\.|\[:([a-z]+):\]", re.DOTALL)
+_POSIX_CLASS: Final = re.compile(r"\\.|\[:(\^?[a-z]+):\]", re.DOTALL)
 # Escapes, sets and possessive repeats are stepped over; only what has a mark counts.
 _STRUCTURE: Final = re.compile(
-    r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|[*+?}]\+|(?P<mark>[*+]|\{\d+,\}(?!\+)|[()|])", re.DOTALL
+    r"\\.|\[\^?\]?(?:\\.|[^\]\\])*(?:\]|\Z)|[*+?}]\+|(?P<mark>[*+]|\{\d+,\}(?!\+)|[()|])", re.DOTALL
 )
 _UNBOUNDED: Final = re.compile(r"(?:[*+]|\{\d+,\})(?!\+)")
 
@@ -73,7 +74,10 @@ class Pattern:
             raise PatternError(text[:40] + "...", f"longer than {PATTERN_OCTETS_MAX} octets")
         self.text = text
         try:
-            self._search = re.compile(_translate(text).encode()).search
+            with warnings.catch_warnings():
+                # Python warns that `[[` or `&&` in a set may mean more one day; not so in PCRE.
+                warnings.simplefilter("ignore", FutureWarning)
+                self._search = re.compile(_translate(text).encode()).search
         except (re.error, OverflowError, RecursionError) as error:
             raise PatternError(text, str(error)) from error
 
@@ -130,4 +134,8 @@ def _translate_token(match: re.Match[str]) -> str:
 
 def _translate_class(match: re.Match[str]) -> str:
     name = match[1]
-    return _POSIX.get(name, match[0]) if name is not None else match[0]
+    if name is None:
+        return match[0]
+    if name not in _POSIX:
+        raise re.error(f"the class [:{name}:] is not supported")
+    return _POSIX[name]

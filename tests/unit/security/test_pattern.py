@@ -29,6 +29,9 @@ from warren.security.pattern import PATTERN_OCTETS_MAX, escape
         (r"^[[:punct:]]$", "1", False),
         (r"^[]a]$", "]", True),
         (r"^[(?<x>]+$", "<x>?(", True),
+        (r"^[[a]$", "[", True),
+        (r"^[a&&b]$", "&", True),
+        (r"^[a||b]$", "|", True),
         (r"^a\h+b$", "a \tb", True),
         (r"^\\z$", "\\z", True),
         (r"(?i)^Q$", "q", True),
@@ -40,7 +43,9 @@ def test_what_is_translated(pattern: str, name: str, expected: bool) -> None:
     assert Pattern(pattern).found_in(name.encode()) is expected
 
 
-@pytest.mark.parametrize("pattern", ["(", "*", "[a", r"\R", "(?R)", "a{2,1}", "(?<a>", "(*ANY)"])
+@pytest.mark.parametrize(
+    "pattern", ["(", "*", "[a", r"\R", "(?R)", "a{2,1}", "(?<a>", "(*ANY)", "[[:^digit:]]"]
+)
 def test_what_is_not_understood_is_refused_with_the_pattern_in_the_text(pattern: str) -> None:
     with pytest.raises(PatternError) as caught:
         Pattern(pattern)
