@@ -1,0 +1,207 @@
+"""The verbs that ask a running node: they send one command and print the answer.
+
+`--json` prints the reply as it came, for scripts; otherwise `render` makes it readable.
+"""
+
+import json
+import os
+import sys
+import time
+from argparse import ArgumentParser, Namespace
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from warren.cli.client import ask, socket_path
+from warren.cli.exit import CONFIG, FAILED, OK, TIMEOUT, UNAVAILABLE, CliError
+
+if TYPE_CHECKING:
+    from msgspec import Struct
+
+    S = TypeVar("S", bound=Struct)
+
+_POLL_S: Final = 0.02
+
+
+def status(words: Sequence[str]) -> int:
+    """Print the node on one page."""
+    given = _parser("status", "The node on one page.").parse_args(words)
+    raw = _ask(given, "status", {})
+    if given.json:
+        return _print_json(raw)
+    from warren.cli.render import paint, status_text
+    from warren.server.view import Status
+
+    print(status_text(_read(raw, Status), paint()))
+    return OK
+
+
+def why(words: Sequence[str]) -> int:
+    """Print the chain of waits of one object, or all waits."""
+    parser = _parser("why", "Explain why an object waits: the chain of causes down to the root.")
+    parser.add_argument(
+        "object", nargs="*", help="KIND:NAME (queue:orders, connection:..., channel:...) or a name"
+    )
+    parser.add_argument("--vhost", "-p", default="/", help="virtual host of a queue (default /)")
+    given = parser.parse_args(words)
+    # `why queue orders` reads as well as `why queue:orders`.
+    named: list[str] = given.object
+    kind = len(named) == 2 and named[0].isalpha()
+    subject = ":".join(named) if kind else " ".join(named)
+    raw = _ask(given, "why", {"subject": subject, "vhost": given.vhost})
+    if given.json:
+        return _print_json(raw)
+    from warren.cli.render import paint
+    from warren.cli.tree import why_text
+    from warren.server.view import WhyReply
+
+    print(why_text(_read(raw, WhyReply), paint()))
+    return OK
+
+
+def health(words: Sequence[str]) -> int:
+    """Check the node: exit code 0 when all is well, 1 with the reasons when not."""
+    given = _parser("health", "Check the node; the exit code is 1 if it is not well.").parse_args(
+        words
+    )
+    raw = _ask(given, "health", {})
+    ok = bool(json.loads(raw)["ok"])
+    if given.json:
+        _print_json(raw)
+    else:
+        from warren.cli.render import health_text, paint
+        from warren.server.view import Health
+
+        print(health_text(_read(raw, Health), paint()))
+    return OK if ok else FAILED
+
+
+def diag(words: Sequence[str]) -> int:
+    """Print what a bug report needs."""
+    given = _parser("diag", "Build, modules, paths, and every setting with its origin.").parse_args(
+        words
+    )
+    raw = _ask(given, "diag", {})
+    if given.json:
+        return _print_json(raw)
+    from warren.cli.render import diag_text, paint
+    from warren.server.view import Diag
+
+    print(diag_text(_read(raw, Diag), paint()))
+    return OK
+
+
+def list_queues(words: Sequence[str]) -> int:
+    """Print a page of queues."""
+    parser = _page_parser("list-queues", "Queues in order of virtual host and name.")
+    parser.add_argument("--vhost", "-p", default=None, help="only this virtual host")
+    given = parser.parse_args(words)
+    args = {"offset": given.offset, "limit": given.limit, "vhost": given.vhost}
+    raw = _ask(given, "list_queues", args)
+    if given.json:
+        return _print_json(raw)
+    from warren.cli.render import paint, queues_text
+    from warren.server.view import QueuePage
+
+    print(queues_text(_read(raw, QueuePage), paint(), offset=given.offset))
+    return OK
+
+
+def list_connections(words: Sequence[str]) -> int:
+    """Print a page of connections."""
+    given = _page_parser("list-connections", "Client connections by name.").parse_args(words)
+    raw = _ask(given, "list_connections", {"offset": given.offset, "limit": given.limit})
+    if given.json:
+        return _print_json(raw)
+    from warren.cli.render import connections_text, paint
+    from warren.server.view import ConnectionPage
+
+    print(connections_text(_read(raw, ConnectionPage), paint(), offset=given.offset))
+    return OK
+
+
+def stop(words: Sequence[str]) -> int:
+    """Stop the node and wait until it is gone."""
+    parser = _parser("stop", "Stop the node in good order and wait until it is gone.", timeout_s=60)
+    parser.add_argument("--reason", default="asked by the operator", help="for the node's log")
+    parser.add_argument("--no-wait", action="store_true", help="return at once")
+    given = parser.parse_args(words)
+    path = socket_path(given, os.environ)
+    deadline = time.monotonic() + given.timeout
+    raw = ask(path, "stop", {"reason": given.reason}, timeout_s=given.timeout)
+    pid = int(json.loads(raw)["pid"])
+    while not given.no_wait and (_lives(pid) or _answers(path)):
+        if time.monotonic() > deadline:
+            message = f"process {pid} still runs after {given.timeout:g} s; see the node's log"
+            raise CliError(message, TIMEOUT)
+        time.sleep(_POLL_S)
+    if given.json:
+        return _print_json(raw)
+    print(f"node {'is stopping' if given.no_wait else 'stopped'} (pid {pid})")
+    return OK
+
+
+def _lives(pid: int) -> bool:
+    """Whether a process still runs; one that only waits to be collected does not."""
+    if pid == os.getpid():
+        return False
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return False
+    return stat.rpartition(")")[2].split()[0] not in {"Z", "X"}
+
+
+def _answers(path: Path) -> bool:
+    try:
+        ask(path, "commands", {}, timeout_s=1.0)
+    except CliError as refusal:
+        return refusal.code not in {UNAVAILABLE, TIMEOUT}
+    return True
+
+
+def _parser(verb: str, line: str, *, timeout_s: float = 10) -> ArgumentParser:
+    parser = ArgumentParser(prog=f"warren {verb}", description=line, allow_abbrev=False)
+    parser.add_argument("--json", action="store_true", help="print the reply as JSON")
+    parser.add_argument("--data-dir", metavar="DIR", help="the node's data folder")
+    parser.add_argument("--socket", metavar="PATH", help="the node's control socket")
+    parser.add_argument("--config", metavar="FILE", help="the node's configuration file")
+    parser.add_argument(
+        "--timeout", "-t", type=float, default=timeout_s, metavar="S", help="seconds to wait"
+    )
+    return parser
+
+
+def _page_parser(verb: str, line: str) -> ArgumentParser:
+    parser = _parser(verb, line)
+    parser.add_argument("--offset", type=int, default=0, metavar="N", help="rows to skip")
+    parser.add_argument("--limit", type=int, default=100, metavar="N", help="rows, at most 1000")
+    return parser
+
+
+def _ask(given: Namespace, command: str, args: Mapping[str, object]) -> bytes:
+    try:
+        path = socket_path(given, os.environ)
+    except Exception as failure:
+        # The type is not imported before it is needed: see the package's docstring.
+        if type(failure).__name__ == "ConfigError":
+            raise CliError(f"configuration refused:\n{failure}", CONFIG) from None
+        raise
+    return ask(path, command, args, timeout_s=given.timeout)
+
+
+def _read(raw: bytes, kind: "type[S]") -> "S":
+    from msgspec import ValidationError
+    from msgspec.json import decode
+
+    try:
+        return decode(raw, type=kind)
+    except ValidationError as failure:
+        message = f"the node's reply is of another version ({failure}); try --json"
+        raise CliError(message, FAILED) from None
+
+
+def _print_json(raw: bytes) -> int:
+    indent = 2 if sys.stdout.isatty() else None
+    print(json.dumps(json.loads(raw), indent=indent, ensure_ascii=False))
+    return OK
