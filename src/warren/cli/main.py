@@ -92,3 +92,7 @@ def _unknown(verb: str) -> str:
     near = get_close_matches(verb.replace("_", "-"), list(VERBS), n=1)
     hint = f"did you mean {near[0]}?" if near else "`warren --help` lists the verbs"
     return f"there is no verb {verb!r}; {hint}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -6,16 +6,18 @@ from argparse import ArgumentParser
 from collections.abc import Sequence
 from functools import partial
 
-from warren.cli.exit import CONFIG, FAILED, OK, CliError
+from warren.cli.exit import CONFIG, FAILED, OK, USAGE, CliError
 from warren.cli.render import paint, table
 from warren.runtime.lock import LockHeldError
 from warren.server.config import KEYS, Settings, load
-from warren.server.config_entry import ConfigError, Entry
+from warren.server.config_entry import ConfigError, Entry, nearest
 
 
 def start(words: Sequence[str]) -> int:
     """Run a node until it is stopped."""
-    given = parser().parse_args(words)
+    given, unknown = parser().parse_known_args(words)
+    if unknown:
+        raise CliError(_unknown(unknown[0]), USAGE)
     options: list[tuple[str, str]] = given.options or []
     entries = [_entry(option, value) for option, value in options]
     try:
@@ -34,6 +36,7 @@ def parser() -> ArgumentParser:
     """Return the options of `start`: one for every setting, in the order they were given."""
     made = ArgumentParser(
         prog="warren start",
+        usage="warren start [--config FILE] [--check] [--set KEY=VALUE ...] [--SETTING VALUE ...]",
         description="Start a node in the foreground. Later wins: defaults, file, environment "
         "(WARREN_PORT=...), options.",
         allow_abbrev=False,
@@ -65,6 +68,13 @@ def parser() -> ArgumentParser:
     return made
 
 
+def _unknown(option: str) -> str:
+    name = option.removeprefix("--").partition("=")[0]
+    near = nearest(name, KEYS) if option.startswith("--") else ""
+    hint = f"did you mean --{near.replace('_', '-')}?" if near else "see `warren start --help`"
+    return f"there is no option {option}; {hint}"
+
+
 def _pair(option: str, written: str) -> tuple[str, str]:
     return option, written
 
@@ -80,7 +90,7 @@ def _entry(option: str, written: str) -> Entry:
         return Entry(option.removeprefix("--").replace("-", "_"), written, option)
     name, equals, value = written.partition("=")
     if not equals:
-        raise CliError(f"--set {written}: expected KEY=VALUE", 2)
+        raise CliError(f"--set {written}: expected KEY=VALUE", USAGE)
     return Entry(name.strip(), value.strip(), "--set")
 
 
