@@ -107,8 +107,12 @@ class Settings:
         "a connection must be open within this",
         rabbit="handshake_timeout",
     )
-    frame_max: int = setting(131_072, size(4096, 1 << 27), "largest frame offered to clients")
-    channel_max: int = setting(2047, integer(1, 65535), "most channels of one connection")
+    frame_max: int = setting(
+        131_072, size(4096, 1 << 27, zero=True), "largest frame offered to clients; 0: no limit"
+    )
+    channel_max: int = setting(
+        2047, integer(0, 65535), "most channels of one connection; 0: no limit"
+    )
     heartbeat_s: int = setting(
         60, integer(0, 65535), "heartbeat offered to clients; 0: none", rabbit="heartbeat"
     )

@@ -98,24 +98,25 @@ def integer(low: int, high: int, *, none: bool = False) -> Kind:
     return Kind(span, read)
 
 
-def size(low: int, high: int, *, none: bool = False) -> Kind:
-    """A number of bytes, with or without a unit."""
-    span = f"a size from {low} to {high} bytes (units k, MiB, GB, ...)"
+def size(low: int, high: int, *, none: bool = False, zero: bool = False) -> Kind:
+    """A number of bytes, with or without a unit; with `zero`, 0 is allowed below the range."""
+    span = "0, or " if zero else ""
+    span += f"a size from {low} to {high} bytes (units k, MiB, GB, ...)"
     span += " or none" if none else ""
 
     def read(value: object, typed: bool) -> object:
-        raw = value
+        octets = value
         if isinstance(value, str):
             if none and value.strip().lower() in NONE_WORDS:
                 return None
             match = _SIZE.match(value.strip())
             unit = _UNITS.get(match[2].lower()) if match else None
-            if match is None or unit is None:
-                raise ValueError(f"expected {span}, got {_shown(raw)}")
-            value = int(match[1]) * unit
-        if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-            raise ValueError(f"expected {span}, got {_shown(raw)}")
-        return value
+            octets = int(match[1]) * unit if match and unit else None
+        if isinstance(octets, bool) or not isinstance(octets, int):
+            raise ValueError(f"expected {span}, got {_shown(value)}")
+        if not low <= octets <= high and not (zero and octets == 0):
+            raise ValueError(f"expected {span}, got {_shown(value)}")
+        return octets
 
     return Kind(span, read)
 
