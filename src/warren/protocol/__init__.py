@@ -2,7 +2,7 @@
 
 Owns the wire format of AMQP 0-9-1 with RabbitMQ's extensions (WI-1 to WI-6) and nothing else.
 Must never decide what a method does, nor touch a socket, a clock or a file.
-Start reading at `wire.py`, then `table.py`, `properties.py`, `frame.py` and `methods.py` (generated).
+Start reading at `wire.py`, `table.py`, `frame.py`, `properties.py`; `methods.py` is generated.
 """
 
 from warren.protocol.frame import FrameSplitter, RawFrame, content_frames
