@@ -1,0 +1,1 @@
+"""pika's blocking connection, the client that most Python programs use."""
