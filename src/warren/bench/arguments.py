@@ -61,60 +61,114 @@ def add_connection_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--uri",
         default="amqp://guest:guest@127.0.0.1:5672/%2f",
-        help="amqp[s]://user:password@host:port/vhost (default: %(default)s)".replace("%2f", "%%2f"),
+        help="amqp[s]://user:password@host:port/vhost (default: %(default)s)".replace(
+            "%2f", "%%2f"
+        ),
     )
     group.add_argument("--tls-ca", metavar="FILE", help="certificates to trust")
     group.add_argument("--tls-cert", metavar="FILE", help="client certificate")
     group.add_argument("--tls-key", metavar="FILE", help="key of the client certificate")
     group.add_argument("--tls-insecure", action="store_true", help="trust any certificate")
-    group.add_argument("--frame-max", type=parse_octets, default=131072, metavar="N",
-                       help="frame_max of the consumers (default: 131072, at least 4096)")
-    group.add_argument("--consumer-channel", default="1", metavar="N[+]",
-                       help="channel number of the consumers; 5+ gives each the next one: 5, 6, 7")
+    group.add_argument(
+        "--frame-max",
+        type=parse_octets,
+        default=131072,
+        metavar="N",
+        help="frame_max of the consumers (default: 131072, at least 4096)",
+    )
+    group.add_argument(
+        "--consumer-channel",
+        default="1",
+        metavar="N[+]",
+        help="channel number of the consumers; 5+ gives each the next one: 5, 6, 7",
+    )
 
 
 def add_work_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("work")
     group.add_argument("--producers", type=int, default=1, metavar="N")
     group.add_argument("--consumers", type=int, default=1, metavar="N")
-    group.add_argument("--queues", type=int, default=1, metavar="N",
-                       help="producer i and consumer i use queue i modulo N")
+    group.add_argument(
+        "--queues",
+        type=int,
+        default=1,
+        metavar="N",
+        help="producer i and consumer i use queue i modulo N",
+    )
     group.add_argument("--prefix", default="perf-", metavar="NAME", help="names of the queues")
-    group.add_argument("--seconds", type=float, default=0.0, metavar="S",
-                       help="how long to publish (default: 10 without --messages)")
-    group.add_argument("--messages", type=int, default=0, metavar="N",
-                       help="publish N messages in all instead")
-    group.add_argument("--rate", type=float, default=0.0, metavar="R",
-                       help="messages per second over all producers, on an absolute schedule")
-    group.add_argument("--confirm", type=int, default=0, metavar="WINDOW",
-                       help="publisher confirms, at most WINDOW unconfirmed per producer")
+    group.add_argument(
+        "--seconds",
+        type=float,
+        default=0.0,
+        metavar="S",
+        help="how long to publish (default: 10 without --messages)",
+    )
+    group.add_argument(
+        "--messages", type=int, default=0, metavar="N", help="publish N messages in all instead"
+    )
+    group.add_argument(
+        "--rate",
+        type=float,
+        default=0.0,
+        metavar="R",
+        help="messages per second over all producers, on an absolute schedule",
+    )
+    group.add_argument(
+        "--confirm",
+        type=int,
+        default=0,
+        metavar="WINDOW",
+        help="publisher confirms, at most WINDOW unconfirmed per producer",
+    )
     acks = group.add_mutually_exclusive_group()
     acks.add_argument("--autoack", action="store_true", help="no acknowledgements (the default)")
-    acks.add_argument("--ack-every", type=int, default=0, metavar="N",
-                      help="acknowledge N deliveries at a time")
+    acks.add_argument(
+        "--ack-every", type=int, default=0, metavar="N", help="acknowledge N deliveries at a time"
+    )
     group.add_argument("--prefetch", type=int, default=0, metavar="N")
     group.add_argument("--durable", action="store_true", help="durable queues and exchange")
     group.add_argument("--queue-arg", action="append", default=[], metavar="KEY=VALUE")
-    group.add_argument("--exchange", default="default",
-                       choices=["default", "direct", "fanout", "topic", "headers"],
-                       help="fanout, topic and headers give every queue every message")
-    group.add_argument("--routing-keys", type=int, default=1, metavar="N",
-                       help="N distinct keys in turn (direct: spread over the queues)")
-    group.add_argument("--binding", action="append", default=[], metavar="PATTERN",
-                       help="bind every queue with this pattern (may repeat); what is lost cannot "
-                            "be known then, order and duplicates are still verified")
-    group.add_argument("--bind-each-key", action="store_true",
-                       help="topic: one binding per routing key, spread over the queues")
+    group.add_argument(
+        "--exchange",
+        default="default",
+        choices=["default", "direct", "fanout", "topic", "headers"],
+        help="fanout, topic and headers give every queue every message",
+    )
+    group.add_argument(
+        "--routing-keys",
+        type=int,
+        default=1,
+        metavar="N",
+        help="N distinct keys in turn (direct: spread over the queues)",
+    )
+    group.add_argument(
+        "--binding",
+        action="append",
+        default=[],
+        metavar="PATTERN",
+        help="bind every queue with this pattern (may repeat); what is lost cannot "
+        "be known then, order and duplicates are still verified",
+    )
+    group.add_argument(
+        "--bind-each-key",
+        action="store_true",
+        help="topic: one binding per routing key, spread over the queues",
+    )
 
 
 def add_message_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("messages")
-    group.add_argument("--size", default="128", metavar="OCTETS|MIX",
-                       help="128, 64k, or weighted: 12:50,128:30,1024:20")
+    group.add_argument(
+        "--size",
+        default="128",
+        metavar="OCTETS|MIX",
+        help="128, 64k, or weighted: 12:50,128:30,1024:20",
+    )
     group.add_argument("--persistent", action="store_true")
     group.add_argument("--mandatory", action="store_true", help="count what is returned")
-    group.add_argument("--headers", type=int, default=0, metavar="N",
-                       help="a header table with N entries")
+    group.add_argument(
+        "--headers", type=int, default=0, metavar="N", help="a header table with N entries"
+    )
     group.add_argument("--properties", action="store_true", help="set every basic property")
     group.add_argument("--verify-body", action="store_true", help="compare every octet")
 
@@ -124,27 +178,63 @@ def add_mode_options(parser: argparse.ArgumentParser) -> None:
     modes = group.add_mutually_exclusive_group()
     modes.add_argument("--publish-only", action="store_true", help="fill the queues and keep them")
     modes.add_argument("--drain", action="store_true", help="empty queues filled before")
-    modes.add_argument("--idle", type=int, default=0, metavar="N",
-                       help="hold N connections for --seconds, report memory (with --pid)")
-    modes.add_argument("--connect-rate", type=float, default=None, metavar="R",
-                       help="open and close connections, R per second (0: as fast as it goes)")
+    modes.add_argument(
+        "--idle",
+        type=int,
+        default=0,
+        metavar="N",
+        help="hold N connections for --seconds, report memory (with --pid)",
+    )
+    modes.add_argument(
+        "--connect-rate",
+        type=float,
+        default=None,
+        metavar="R",
+        help="open and close connections, R per second (0: as fast as it goes)",
+    )
     group.add_argument("--latency", action="store_true", help="measure end-to-end latency")
-    group.add_argument("--warmup", type=float, default=1.0, metavar="S",
-                       help="left out of latency percentiles (default: 1)")
-    group.add_argument("--drain-timeout", type=float, default=30.0, metavar="S",
-                       help="give up after S seconds without progress (default: 30)")
+    group.add_argument(
+        "--warmup",
+        type=float,
+        default=1.0,
+        metavar="S",
+        help="left out of latency percentiles (default: 1)",
+    )
+    group.add_argument(
+        "--drain-timeout",
+        type=float,
+        default=30.0,
+        metavar="S",
+        help="give up after S seconds without progress (default: 30)",
+    )
     group.add_argument("--single", action="store_true", help="one load process instead of two")
-    group.add_argument("--coalesce", type=int, default=0, metavar="US",
-                       help="nap after a short read, so that bytes come in larger pieces")
-    group.add_argument("--block", type=parse_octets, default=65536, metavar="N",
-                       help="octets per send (default: 64k)")
+    group.add_argument(
+        "--coalesce",
+        type=int,
+        default=0,
+        metavar="US",
+        help="nap after a short read, so that bytes come in larger pieces",
+    )
+    group.add_argument(
+        "--block",
+        type=parse_octets,
+        default=65536,
+        metavar="N",
+        help="octets per send (default: 64k)",
+    )
     group.add_argument("--keep", action="store_true", help="do not delete the queues")
 
 
 def add_output_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("output")
-    group.add_argument("--pid", type=int, action="append", default=[], metavar="P",
-                       help="process of the broker (may repeat, children included): CPU and RSS")
+    group.add_argument(
+        "--pid",
+        type=int,
+        action="append",
+        default=[],
+        metavar="P",
+        help="process of the broker (may repeat, children included): CPU and RSS",
+    )
     group.add_argument("--json", metavar="FILE", help="write the result; - is standard output")
     group.add_argument("--quiet", action="store_true", help="no live display, no summary")
 
@@ -252,25 +342,41 @@ def inconsistency(options: Options) -> str | None:
         (not 0 <= options.consumers <= 65535, "--consumers is 0 to 65535"),
         (not 1 <= options.queues <= 100_000, "--queues is 1 to 100000"),
         (options.frame_max < 4096, "--frame-max is 4096 at least"),
-        (not (1 <= options.consumer_channel and last_channel <= 2047),
-         "consumer channels are 1 to 2047"),
+        (
+            not (options.consumer_channel >= 1 and last_channel <= 2047),
+            "consumer channels are 1 to 2047",
+        ),
         (not 0 <= options.prefetch <= 65535, "--prefetch is 0 to 65535"),
-        (bool(options.prefetch) and options.ack_every > options.prefetch,
-         "--ack-every above --prefetch would wait for ever"),
-        (options.routing_keys > 1_000_000_000 or options.routing_keys < 1,
-         "--routing-keys is 1 to 1000000000"),
-        (options.routing_keys > 1 and options.exchange == "default",
-         "--routing-keys needs an --exchange"),
-        (options.bind_each_key and options.exchange != "topic",
-         "--bind-each-key is for --exchange topic"),
-        (options.bind_each_key and bool(options.bindings),
-         "--bind-each-key and --binding exclude each other"),
-        (bool(options.bindings) and options.exchange not in ("topic", "direct"),
-         "--binding is for --exchange topic or direct"),
+        (
+            bool(options.prefetch) and options.ack_every > options.prefetch,
+            "--ack-every above --prefetch would wait for ever",
+        ),
+        (
+            options.routing_keys > 1_000_000_000 or options.routing_keys < 1,
+            "--routing-keys is 1 to 1000000000",
+        ),
+        (
+            options.routing_keys > 1 and options.exchange == "default",
+            "--routing-keys needs an --exchange",
+        ),
+        (
+            options.bind_each_key and options.exchange != "topic",
+            "--bind-each-key is for --exchange topic",
+        ),
+        (
+            options.bind_each_key and bool(options.bindings),
+            "--bind-each-key and --binding exclude each other",
+        ),
+        (
+            bool(options.bindings) and options.exchange not in ("topic", "direct"),
+            "--binding is for --exchange topic or direct",
+        ),
         (options.mode == "drain" and options.latency, "--drain does not measure latency"),
         (options.mode == "drain" and options.consumers < 1, "--drain needs a consumer"),
-        (min(options.confirm, options.ack_every, options.headers, options.messages) < 0,
-         "counts are not negative"),
+        (
+            min(options.confirm, options.ack_every, options.headers, options.messages) < 0,
+            "counts are not negative",
+        ),
         (options.rate < 0 or options.connect_rate < 0, "rates are not negative"),
     ]
     return next((text for broken, text in rules if broken), None)

@@ -67,9 +67,7 @@ class BlockBuilder:
             self.write_mixed(writer, first, count, stamp_ns)
         return writer.getvalue()
 
-    def write_uniform(
-        self, writer: BytesWriter, first: i64, count: i64, stamp_ns: i64
-    ) -> None:
+    def write_uniform(self, writer: BytesWriter, first: i64, count: i64, stamp_ns: i64) -> None:
         joint = self.joint
         stamped = self.stamped
         end = first + count

@@ -17,7 +17,7 @@ from warren.bench import frame
 from warren.bench.histogram import Histogram
 from warren.bench.link import BenchError
 from warren.bench.producer import EVENTS_MAX, cpu_seconds
-from warren.bench.result import Counts, ConsumersResult, Tick
+from warren.bench.result import ConsumersResult, Counts, Tick
 from warren.bench.stream import Stream
 from warren.bench.verify import Track, Verdict
 

@@ -67,11 +67,18 @@ class Link:
     def shake_hands(self, address: Address) -> None:
         self.sock.sendall(frame.PROTOCOL_HEADER)
         self.expect(frame.START)
-        client = frame.table({"product": "warren bench", "version": __version__}
-                             | {"capabilities": CAPABILITIES})
+        client = frame.table(
+            {"product": "warren bench", "version": __version__} | {"capabilities": CAPABILITIES}
+        )
         secret = f"\0{address.user}\0{address.password}".encode()
-        self.send(0, frame.START_OK, client + frame.short_string("PLAIN")
-                  + frame.long_string(secret) + frame.short_string("en_US"))
+        self.send(
+            0,
+            frame.START_OK,
+            client
+            + frame.short_string("PLAIN")
+            + frame.long_string(secret)
+            + frame.short_string("en_US"),
+        )
         tune = self.expect(frame.TUNE)
         channel_max, frame_max = struct.unpack_from(">HI", tune, 4)
         self.frame_max = min(self.frame_max, frame_max or self.frame_max)
@@ -84,9 +91,7 @@ class Link:
     def send(self, channel: int, number: tuple[int, int], arguments: bytes = b"") -> None:
         self.sock.sendall(frame.method(channel, number, arguments))
 
-    def call(
-        self, number: tuple[int, int], arguments: bytes, answer: tuple[int, int]
-    ) -> bytes:
+    def call(self, number: tuple[int, int], arguments: bytes, answer: tuple[int, int]) -> bytes:
         """Send a method on the channel; the payload of the answering method."""
         self.send(self.channel, number, arguments)
         return self.expect(answer)

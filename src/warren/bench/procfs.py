@@ -51,7 +51,8 @@ class ProcessTree:
         grown = True
         while grown:
             found = [
-                pid for pid, parent in parents.items()
+                pid
+                for pid, parent in parents.items()
                 if parent in self.ticks and pid not in self.ticks
             ]
             self.ticks.update(dict.fromkeys(found, 0))

@@ -48,7 +48,10 @@ def describe(options: Options) -> Report:
     fields: Report = asdict(options)
     address = options.address
     fields["address"] = {
-        "host": address.host, "port": address.port, "vhost": address.vhost, "tls": address.tls,
+        "host": address.host,
+        "port": address.port,
+        "vhost": address.vhost,
+        "tls": address.tls,
     }
     if len(set(options.sizes)) == 1:
         fields["sizes"] = [options.sizes[0]]
@@ -93,8 +96,16 @@ def describe_producers(options: Options, side: ProducersResult | None) -> Report
 
 def describe_consumers(side: ConsumersResult | None) -> Report:
     if side is None:
-        return {"consumed": 0, "consume_rate": 0.0, "lost": 0, "duplicated": 0, "reordered": 0,
-                "bad": 0, "redelivered": 0, "latency_us": None}
+        return {
+            "consumed": 0,
+            "consume_rate": 0.0,
+            "lost": 0,
+            "duplicated": 0,
+            "reordered": 0,
+            "bad": 0,
+            "redelivered": 0,
+            "latency_us": None,
+        }
     elapsed_ns = side.last_ns - side.begin_ns
     return {
         "consumed": side.consumed,
@@ -187,14 +198,21 @@ def to_text(report: Report) -> str:
         lines.append(f"  confirmed  {report['confirmed']:>13,}  {report['confirm_rate']:>13,.0f}/s")
     if report["consumed"]:
         lines.append(f"  consumed   {report['consumed']:>13,}  {report['consume_rate']:>13,.0f}/s")
-        lines.append("  lost {lost}  duplicated {duplicated}  reordered {reordered}  bad {bad}"
-                     "  redelivered {redelivered}".format(**report))
-    refused = {name: report.get(name) for name in
-               ("nacked", "returned", "duplicate_confirms", "unknown_confirms", "blocked_s")}
+        lines.append(
+            "  lost {lost}  duplicated {duplicated}  reordered {reordered}  bad {bad}"
+            "  redelivered {redelivered}".format(**report)
+        )
+    refused = {
+        name: report.get(name)
+        for name in ("nacked", "returned", "duplicate_confirms", "unknown_confirms", "blocked_s")
+    }
     if any(refused.values()):
         lines.append("  " + "  ".join(f"{name} {value}" for name, value in refused.items()))
-    for name, title in (("latency_us", "latency"), ("confirm_us", "confirm"),
-                        ("send_late_us", "sent late")):
+    for name, title in (
+        ("latency_us", "latency"),
+        ("confirm_us", "confirm"),
+        ("send_late_us", "sent late"),
+    ):
         values = report.get(name)
         if isinstance(values, Mapping):
             shown = "  ".join(f"{key} {value:,.0f}" for key, value in values.items() if key != "n")

@@ -21,6 +21,7 @@ SCAN_S = 2.0
 READY_TIMEOUT_S = 120.0
 # Time between `Go` and the begin, so that all sides have read it.
 HEAD_START_NS = 20_000_000
+NO_MEMORY = Memory(0.0, 0.0)
 
 
 @dataclass(slots=True)
@@ -30,9 +31,9 @@ class Machine:
     broker_cpu_s: float = 0.0
     busy_s: float = 0.0
     elapsed_s: float = 0.0
-    memory_begin: Memory = Memory(0.0, 0.0)
-    memory_peak: Memory = Memory(0.0, 0.0)
-    memory_end: Memory = Memory(0.0, 0.0)
+    memory_begin: Memory = NO_MEMORY
+    memory_peak: Memory = NO_MEMORY
+    memory_end: Memory = NO_MEMORY
     load_average: float = 0.0
 
 

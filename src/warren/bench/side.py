@@ -28,9 +28,7 @@ class ProducingSide:
 
     def __init__(self, options: Options) -> None:
         self.options = options
-        self.links = [
-            Link(options.address, options.tls) for _ in range(options.producers)
-        ]
+        self.links = [Link(options.address, options.tls) for _ in range(options.producers)]
         interval_ns = 1e9 * options.producers / options.rate if options.rate else 0.0
         lateness = Histogram()
         producers: list[Producer] = []
@@ -86,8 +84,15 @@ class ProducingSide:
 
 def publisher_stream(ledger: Ledger) -> Stream:
     return Stream(
-        channel=1, cursors=[], sizes=[0], verdict=Verdict(), latency=Histogram(), ledger=ledger,
-        ack_every=0, stamped=False, filler=b"",
+        channel=1,
+        cursors=[],
+        sizes=[0],
+        verdict=Verdict(),
+        latency=Histogram(),
+        ledger=ledger,
+        ack_every=0,
+        stamped=False,
+        filler=b"",
     )
 
 
@@ -112,8 +117,7 @@ class ConsumingSide:
         ]
         if options.mode == "drain":
             self.expected_at_begin = sum(
-                count_messages(self.links[0], options, queue)
-                for queue in consumed_queues(options)
+                count_messages(self.links[0], options, queue) for queue in consumed_queues(options)
             )
         verdict, latency = Verdict(), Histogram()
         self.loop = Consumers(
@@ -172,11 +176,13 @@ class ConsumingSide:
         if not is_loss_known(self.options):
             self.loop.expect(-1)
             return
-        self.loop.expect(sum(
-            share(self.options, queue, producer, count)
-            for queue in consumed_queues(self.options)
-            for producer, count in enumerate(published)
-        ))
+        self.loop.expect(
+            sum(
+                share(self.options, queue, producer, count)
+                for queue in consumed_queues(self.options)
+                for producer, count in enumerate(published)
+            )
+        )
 
     def result(self) -> ConsumersResult:
         self.loop.finish()

@@ -129,20 +129,24 @@ class Stream:
                 continue
             if end > size:
                 break
-            if data[end - 1] != FRAME_END:
-                raise StreamError("frame end octet missing")
-            if kind == FRAME_METHOD:
-                self.on_method(data, pos + 7, end - 1, now_ns)
-            elif kind == FRAME_HEADER:
-                self.body_size = read_i64_be(data, pos + 11)
-                self.body_left = self.body_size
-                if self.body_size == 0:
-                    self.verdict.bad += 1
-                    self.end_content()
-            elif kind != FRAME_HEARTBEAT:
-                raise StreamError("unknown frame type")
+            self.take_frame(kind, data, pos, end, now_ns)
             pos = end
         return pos
+
+    def take_frame(self, kind: u8, data: bytes, pos: i64, end: i64, now_ns: i64) -> None:
+        """Handle a whole frame that is not a body."""
+        if data[end - 1] != FRAME_END:
+            raise StreamError("frame end octet missing")
+        if kind == FRAME_METHOD:
+            self.on_method(data, pos + 7, end - 1, now_ns)
+        elif kind == FRAME_HEADER:
+            self.body_size = read_i64_be(data, pos + 11)
+            self.body_left = self.body_size
+            if self.body_size == 0:
+                self.verdict.bad += 1
+                self.end_content()
+        elif kind != FRAME_HEARTBEAT:
+            raise StreamError("unknown frame type")
 
     def on_method(self, data: bytes, pos: i64, end: i64, now_ns: i64) -> None:
         method = i64(read_i32_be(data, pos))
@@ -153,21 +157,15 @@ class Stream:
                 self.verdict.redelivered += 1
             self.content = CONTENT_DELIVERY
         elif method == BASIC_ACK:
-            self.ledger.settle(
-                read_i64_be(data, pos + 4), (data[pos + 12] & 1) != 0, False, now_ns
-            )
+            self.ledger.settle(read_i64_be(data, pos + 4), (data[pos + 12] & 1) != 0, False, now_ns)
         elif method == BASIC_NACK:
-            self.ledger.settle(
-                read_i64_be(data, pos + 4), (data[pos + 12] & 1) != 0, True, now_ns
-            )
+            self.ledger.settle(read_i64_be(data, pos + 4), (data[pos + 12] & 1) != 0, True, now_ns)
         elif method == BASIC_RETURN:
             self.content = CONTENT_RETURN
         else:
             self.events.append(data[pos:end])
 
-    def begin_body_frame(
-        self, data: bytes, pos: i64, length: i64, size: i64, now_ns: i64
-    ) -> bool:
+    def begin_body_frame(self, data: bytes, pos: i64, length: i64, size: i64, now_ns: i64) -> bool:
         """Judge a body frame by its first octets; False when too little of it is here."""
         if self.content == CONTENT_DELIVERY:
             if len(self.filler) > 0:

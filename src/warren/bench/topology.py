@@ -23,23 +23,33 @@ def declare(link: Link, options: Options) -> None:
     """Make everything anew (after deleting what an earlier run left)."""
     if not options.keep:
         for index in range(options.queues):
-            link.call(frame.QUEUE_DELETE,
-                      b"\0\0" + frame.short_string(queue_name(options, index)) + b"\0",
-                      frame.QUEUE_DELETE_OK)
+            link.call(
+                frame.QUEUE_DELETE,
+                b"\0\0" + frame.short_string(queue_name(options, index)) + b"\0",
+                frame.QUEUE_DELETE_OK,
+            )
     name = exchange_name(options)
     if name:
         if not options.keep:
             delete_exchange(link)
-        link.call(frame.EXCHANGE_DECLARE,
-                  b"\0\0" + frame.short_string(name) + frame.short_string(options.exchange)
-                  + (b"\x02" if options.durable else b"\0") + frame.table({}),
-                  frame.EXCHANGE_DECLARE_OK)
+        link.call(
+            frame.EXCHANGE_DECLARE,
+            b"\0\0"
+            + frame.short_string(name)
+            + frame.short_string(options.exchange)
+            + (b"\x02" if options.durable else b"\0")
+            + frame.table({}),
+            frame.EXCHANGE_DECLARE_OK,
+        )
     for index in range(options.queues):
-        link.call(frame.QUEUE_DECLARE,
-                  b"\0\0" + frame.short_string(queue_name(options, index))
-                  + (b"\x02" if options.durable else b"\0")
-                  + frame.table(dict(options.queue_arguments)),
-                  frame.QUEUE_DECLARE_OK)
+        link.call(
+            frame.QUEUE_DECLARE,
+            b"\0\0"
+            + frame.short_string(queue_name(options, index))
+            + (b"\x02" if options.durable else b"\0")
+            + frame.table(dict(options.queue_arguments)),
+            frame.QUEUE_DECLARE_OK,
+        )
     if name:
         bind(link, options)
 
@@ -53,9 +63,11 @@ def bind(link: Link, options: Options) -> None:
         arguments = {"x-match": "all", HEADER_NAME: "1"}
     for index in range(options.queues):
         for pattern in patterns(options, index):
-            link.call(frame.QUEUE_BIND,
-                      bind_arguments(options, index, pattern, b"\0", arguments),
-                      frame.QUEUE_BIND_OK)
+            link.call(
+                frame.QUEUE_BIND,
+                bind_arguments(options, index, pattern, b"\0", arguments),
+                frame.QUEUE_BIND_OK,
+            )
 
 
 def patterns(options: Options, queue: int) -> Sequence[str]:
@@ -77,10 +89,13 @@ def bind_each_key(link: Link, options: Options) -> None:
             key = key.removesuffix("m") + "*"
         waits = number == last or number % BIND_PIECE == BIND_PIECE - 1
         flag = b"\0" if waits else NOWAIT_BIND
-        pending.append(frame.method(
-            link.channel, frame.QUEUE_BIND,
-            bind_arguments(options, number % options.queues, key, flag, {}),
-        ))
+        pending.append(
+            frame.method(
+                link.channel,
+                frame.QUEUE_BIND,
+                bind_arguments(options, number % options.queues, key, flag, {}),
+            )
+        )
         if waits:
             link.sock.sendall(b"".join(pending))
             link.expect(frame.QUEUE_BIND_OK)
@@ -94,33 +109,44 @@ def bind_arguments(
     flag: bytes,
     arguments: dict[str, frame.FieldValue],
 ) -> bytes:
-    return (b"\0\0" + frame.short_string(queue_name(options, queue))
-            + frame.short_string(EXCHANGE) + frame.short_string(key) + flag
-            + frame.table(arguments))
+    return (
+        b"\0\0"
+        + frame.short_string(queue_name(options, queue))
+        + frame.short_string(EXCHANGE)
+        + frame.short_string(key)
+        + flag
+        + frame.table(arguments)
+    )
 
 
 def count_messages(link: Link, options: Options, queue: int) -> int:
     """Ready messages of a queue, by a passive declare."""
-    payload = link.call(frame.QUEUE_DECLARE,
-                        b"\0\0" + frame.short_string(queue_name(options, queue)) + b"\x01"
-                        + frame.table({}),
-                        frame.QUEUE_DECLARE_OK)
+    payload = link.call(
+        frame.QUEUE_DECLARE,
+        b"\0\0" + frame.short_string(queue_name(options, queue)) + b"\x01" + frame.table({}),
+        frame.QUEUE_DECLARE_OK,
+    )
     (count,) = struct.unpack_from(">I", payload, 5 + payload[4])
     return int(count)
 
 
 def delete(link: Link, options: Options) -> None:
     for index in range(options.queues):
-        link.call(frame.QUEUE_DELETE,
-                  b"\0\0" + frame.short_string(queue_name(options, index)) + b"\0",
-                  frame.QUEUE_DELETE_OK)
+        link.call(
+            frame.QUEUE_DELETE,
+            b"\0\0" + frame.short_string(queue_name(options, index)) + b"\0",
+            frame.QUEUE_DELETE_OK,
+        )
     if exchange_name(options):
         delete_exchange(link)
 
 
 def delete_exchange(link: Link) -> None:
-    link.call(frame.EXCHANGE_DELETE, b"\0\0" + frame.short_string(EXCHANGE) + b"\0",
-              frame.EXCHANGE_DELETE_OK)
+    link.call(
+        frame.EXCHANGE_DELETE,
+        b"\0\0" + frame.short_string(EXCHANGE) + b"\0",
+        frame.EXCHANGE_DELETE_OK,
+    )
 
 
 def routes_to_every_queue(options: Options) -> bool:
