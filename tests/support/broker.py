@@ -37,10 +37,13 @@ class Broker:
     log: Path | None = None
     command: list[str] = field(default_factory=list)
     environment: dict[str, str] = field(default_factory=dict)
+    clients: list[Client] = field(default_factory=list)
 
     def raw(self, **options: Any) -> Client:
         """Return a client that is connected by TCP and has sent nothing."""
-        return Client(self.host, self.port, **options)
+        self.clients = [each for each in self.clients if each.socket.fileno() >= 0]
+        self.clients.append(Client(self.host, self.port, **options))
+        return self.clients[-1]
 
     def connect(self, **options: Any) -> Client:
         """Return a client whose connection is open; `options` are those of `Client.open`."""
@@ -80,8 +83,14 @@ class Broker:
                 raise AssertionError(f"{self.command} {state}:\n{self.log_text()[-4000:]}")
             time.sleep(0.05)
 
+    def begin_stop(self) -> None:
+        """Ask the process to stop, and leave its clients to see how it does that."""
+        assert self.process is not None
+        self.process.send_signal(signal.SIGTERM)
+
     def stop(self) -> None:
         """Stop in order; Warren must end with exit status 0."""
+        self.drop_clients()
         if self.process is None:
             return
         process, self.process = self.process, None
@@ -97,10 +106,16 @@ class Broker:
 
     def kill(self) -> None:
         """End the process without a chance to tidy up."""
+        self.drop_clients()
         if self.process is not None:
             process, self.process = self.process, None
             process.kill()
             process.wait()
+
+    def drop_clients(self) -> None:
+        for each in self.clients:
+            each.drop()
+        self.clients.clear()
 
     def restart(self, *, kill: bool = False) -> None:
         if kill:
