@@ -80,7 +80,7 @@ def test_frames_are_cut_from_any_chunks(
     assert splitter.held_size() == len(trailing)
 
 
-@pytest.mark.rule("WI-1", "EX-5")
+@pytest.mark.rule("WI-1")
 def test_a_wrong_end_octet_is_a_frame_error() -> None:
     with pytest.raises(DecodeError) as caught:
         FrameSplitter().feed(b"\x01\x00\x00\x00\x00\x00\x02\x00\x01\x07")

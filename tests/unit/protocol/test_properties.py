@@ -148,7 +148,6 @@ def test_no_properties_are_two_octets() -> None:
     assert values(decode(NO_PROPERTIES)) == dict.fromkeys(NAMES)
 
 
-@pytest.mark.rule("PB-4")
 @pytest.mark.parametrize(
     ("headers", "routed"),
     [
@@ -165,7 +164,6 @@ def test_routed_headers_are_top_level_keys(headers: dict[str, object], routed: b
     assert bits == P_HEADERS | (P_ROUTED_HEADERS if routed else 0)
 
 
-@pytest.mark.rule("DR-2")
 @pytest.mark.parametrize(
     ("reply_to", "direct"),
     [
@@ -180,7 +178,6 @@ def test_direct_reply_to_is_the_exact_name(reply_to: str, direct: bool) -> None:
     assert bits == (P_REPLY_TO_DIRECT if direct else 0)
 
 
-@pytest.mark.rule("PB-5")
 @pytest.mark.parametrize(
     ("mode", "bits"), [(0, P_BAD_MODE), (1, 0), (2, P_PERSISTENT), (3, P_BAD_MODE)]
 )
@@ -262,7 +259,7 @@ def test_rewriting_headers_changes_nothing_else(found: Properties, headers: Tabl
     assert headers_of(rewritten) == headers
 
 
-@pytest.mark.rule("WI-5", "DR-2")
+@pytest.mark.rule("WI-5")
 @given(PROPERTIES)
 def test_rewriting_reply_to_changes_nothing_else(found: Properties) -> None:
     rewritten = with_reply_to(found.encode(), "amq.rabbitmq.reply-to.token")
@@ -270,7 +267,7 @@ def test_rewriting_reply_to_changes_nothing_else(found: Properties) -> None:
     assert rewritten == found.encode()
 
 
-@pytest.mark.rule("WI-5", "DL-3")
+@pytest.mark.rule("WI-5")
 @given(PROPERTIES)
 def test_removing_expiration_changes_nothing_else(found: Properties) -> None:
     stripped = without_expiration(found.encode())
