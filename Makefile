@@ -19,7 +19,7 @@ format: ready
 	$(PY) -m ruff check --select I --fix . && $(PY) -m ruff format .
 
 fuzz:
-	WARREN_EXAMPLES=$(EXAMPLES) ./test tests/fuzz tests/model --hypothesis-profile=long --timeout=0 $(ARGS)
+	WARREN_TEST_EXAMPLES=$(EXAMPLES) ./test tests/fuzz tests/model --hypothesis-profile=long --timeout=0 $(ARGS)
 
 interop:
 	./test tests/interop $(ARGS)

@@ -11,7 +11,7 @@ from warren import _build
 # In the suite the same examples each time, so that a red run is red again. `make fuzz` searches.
 hypothesis.settings.register_profile("suite", derandomize=True, deadline=None, database=None)
 hypothesis.settings.register_profile(
-    "long", max_examples=int(os.environ.get("WARREN_EXAMPLES", "20000")), deadline=None
+    "long", max_examples=int(os.environ.get("WARREN_TEST_EXAMPLES", "20000")), deadline=None
 )
 hypothesis.settings.load_profile("suite")
 
