@@ -6,7 +6,8 @@ index over its exchange's bindings and nothing else: the bindings themselves are
 
 Contract: `add` and `remove` see each binding once, `remove` never one that was not added;
 `match` enters the destination of every matching binding into `reach`, as often as it likes, dead
-ones included (`Reach` leaves them out). `match` costs what matches, not what is bound.
+ones included: `Reach` leaves them out, but a type that chooses among its bindings has to pass
+over dead destinations itself. `match` costs what matches, not what is bound.
 """
 
 from warren.protocol.value import Table

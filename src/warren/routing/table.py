@@ -14,7 +14,8 @@ Follows XC-1 to XC-9 and EE-1, EE-2 of the behaviour specification. Life of the 
 
 Invariants: a binding is in its source's `bindings`, its destination's `into` chain and its
 source's matcher, or in none of them. Only nodes in `dying` are dead and still bound.
-`reach` is shared by all routes, so a route must not be computed while another one is.
+`reach` is shared by all routes, so a route must not be computed while another one is; removing
+a queue empties it, so that it does not keep the queue in memory.
 """
 
 from typing import Final, cast, final
@@ -109,6 +110,7 @@ class RoutingTable:
         sink.alive = False
         del self.sinks[sink.name]
         del self.sinks_by_key[sink.key]
+        self.reach.begin()
         self.version += 1
         if sink.into is not None:
             self.dying.append(sink)

@@ -47,13 +47,11 @@ class TopicNode:
         self.entered: i64 = 0
 
     def is_bare(self) -> bool:
-        return (
-            self.chain is None
-            and self.child is None
-            and self.children is None
-            and self.one is None
-            and self.any is None
-        )
+        return self.chain is None and self.any is None and not self.takes_a_word()
+
+    def takes_a_word(self) -> bool:
+        """Tell whether one more word may lead somewhere, a `#` apart."""
+        return self.child is not None or self.children is not None or self.one is not None
 
     def after(self, word: bytes) -> "TopicNode | None":
         """Return the node behind a word of a pattern."""
@@ -162,6 +160,8 @@ class Topic(Matcher):
         self.serial += 1
         live: list[TopicNode] = []
         self._enter(self.root, live, reach)
+        if not live:
+            return
         for word in words_of(key):
             following: list[TopicNode] = []
             for node in live:
@@ -181,12 +181,16 @@ class Topic(Matcher):
                 reach.enter_chain(node.chain)
 
     def _enter(self, entered: TopicNode, live: list[TopicNode], reach: Reach) -> None:
-        """Add a node that has just been reached, and the `#` nodes that follow it for nothing."""
-        live.append(entered)
+        """Add a node that has just been reached, and the `#` nodes that follow it for nothing.
+
+        What cannot lead to a match any more is left out.
+        """
+        if entered.chain is not None or entered.takes_a_word():
+            live.append(entered)
         node = entered.any
         while node is not None and node.entered != self.serial:
             node.entered = self.serial
             reach.enter_chain(node.chain)
-            if node.child is not None or node.children is not None or node.one is not None:
+            if node.takes_a_word():
                 live.append(node)
             node = node.any

@@ -1,5 +1,7 @@
 """The routing table: declare, bind, delete, auto-delete, the sweep, and the version."""
 
+import gc
+import weakref
 from collections.abc import Callable
 
 import pytest
@@ -343,3 +345,20 @@ def test_every_change_of_routes_raises_the_version_and_nothing_else_does() -> No
     routing.declare_exchange("x", "direct")
     names(routing, "x")
     assert routing.version == version
+
+
+def test_a_removed_queue_is_not_kept_in_memory() -> None:
+    class Queue:
+        pass
+
+    queue = Queue()
+    watch = weakref.ref(queue)
+    routing = ready("fanout")
+    sink = routing.add_queue("watched", queue)
+    routing.bind("x", "watched", b"", {}, to_queue=True)
+    assert sorted(names(routing, "x")) == ["watched"]
+    routing.remove_queue(sink)
+    sweep_all(routing)
+    del sink, queue
+    gc.collect()
+    assert watch() is None
