@@ -73,7 +73,7 @@ class _Writer:
     def __init__(self, outputs: Sequence[logging.Handler]) -> None:
         self.dropped = 0
         self._outputs = outputs
-        self._lines: queue.Queue[str | None] = queue.Queue(LINES_WAITING_MAX)
+        self._lines: queue.Queue[str | threading.Event | None] = queue.Queue(LINES_WAITING_MAX)
         self._thread = threading.Thread(target=self._run, name="warren-log", daemon=True)
         self._thread.start()
 
@@ -83,6 +83,15 @@ class _Writer:
             self._lines.put_nowait(line)
         except queue.Full:
             self.dropped += 1
+
+    def flush(self, wait_s: float) -> bool:
+        """Wait until what was handed over before is written; False when it takes too long."""
+        written = threading.Event()
+        try:
+            self._lines.put(written, timeout=wait_s)
+        except queue.Full:
+            return False
+        return written.wait(wait_s)
 
     def close(self) -> None:
         """Write what waits, within `CLOSE_WAIT_S`."""
@@ -94,6 +103,9 @@ class _Writer:
 
     def _run(self) -> None:
         while (line := self._lines.get()) is not None:
+            if isinstance(line, threading.Event):
+                line.set()
+                continue
             record = logging.LogRecord("warren", logging.INFO, "", 0, line, None, None)
             for output in self._outputs:
                 output.handle(record)
@@ -206,6 +218,10 @@ class Log:
             self._file.stream = None
         finally:
             self._file.release()
+
+    def flush(self, wait_s: float = CLOSE_WAIT_S) -> bool:
+        """Wait until everything so far is written: before an exit that runs no `close`."""
+        return self._writer.flush(wait_s)
 
     def close(self) -> None:
         """Tell what was suppressed, write what waits, close the file."""
