@@ -59,6 +59,7 @@ async def test_connection_and_channels_open_and_close(broker: Broker) -> None:
     assert connection.is_closed
 
 
+@pytest.mark.rule("XC-3")
 @pytest.mark.parametrize(
     "kind", [ExchangeType.DIRECT, ExchangeType.FANOUT, ExchangeType.TOPIC, ExchangeType.HEADERS]
 )
@@ -120,6 +121,7 @@ async def test_failed_processing_requeues_or_rejects(broker: Broker) -> None:
         assert await bodies(queue) == []
 
 
+@pytest.mark.rule("AK-1", "AK-3")
 async def test_nack_multiple_keeps_the_order(broker: Broker) -> None:
     async with opened(broker) as channel:
         queue = await channel.declare_queue(exclusive=True)
@@ -163,6 +165,7 @@ async def test_properties_survive(broker: Broker) -> None:
             assert getattr(got, field) == getattr(sent, field), field
 
 
+@pytest.mark.rule("PB-3")
 async def test_mandatory_publish_to_nowhere_is_returned(broker: Broker, name: str) -> None:
     async with opened(broker, on_return_raises=True) as channel:
         with pytest.raises(aio_pika.exceptions.DeliveryError):
@@ -170,6 +173,7 @@ async def test_mandatory_publish_to_nowhere_is_returned(broker: Broker, name: st
         await channel.default_exchange.publish(Message(b"gone"), name, mandatory=False)
 
 
+@pytest.mark.rule("LE-3", "CO-3")
 async def test_full_queue_that_rejects_publishes_nacks(broker: Broker) -> None:
     async with opened(broker) as channel:
         arguments: dict[str, Any] = {"x-max-length": 1, "x-overflow": "reject-publish"}
@@ -180,6 +184,7 @@ async def test_full_queue_that_rejects_publishes_nacks(broker: Broker) -> None:
         assert await bodies(queue) == [b"fits"]
 
 
+@pytest.mark.rule("TX-1", "TX-4")
 async def test_transaction_commits_and_rolls_back(broker: Broker) -> None:
     async with connected(broker) as connection:
         channel = await connection.channel(publisher_confirms=False)
@@ -197,6 +202,7 @@ async def test_transaction_commits_and_rolls_back(broker: Broker) -> None:
         assert await bodies(looked) == []
 
 
+@pytest.mark.rule("QO-1")
 async def test_prefetch_bounds_what_is_in_flight(broker: Broker) -> None:
     arrived: asyncio.Queue[AbstractIncomingMessage] = asyncio.Queue()
     async with opened(broker) as channel:
@@ -215,6 +221,7 @@ async def test_prefetch_bounds_what_is_in_flight(broker: Broker) -> None:
         assert await bodies(queue) == [b"3"]
 
 
+@pytest.mark.rule("EE-1")
 async def test_exchange_to_exchange_binding(broker: Broker, name: str) -> None:
     async with opened(broker) as channel:
         queue = await channel.declare_queue(exclusive=True)
@@ -231,6 +238,7 @@ async def test_exchange_to_exchange_binding(broker: Broker, name: str) -> None:
             await channel.get_exchange(source.name)
 
 
+@pytest.mark.rule("DL-1", "DL-3")
 async def test_expired_message_is_dead_lettered(broker: Broker) -> None:
     async with opened(broker) as channel:
         dead = await channel.declare_queue(exclusive=True)
@@ -249,6 +257,7 @@ async def test_expired_message_is_dead_lettered(broker: Broker) -> None:
         assert message.expiration is None
 
 
+@pytest.mark.rule("WI-2")
 @pytest.mark.slow
 async def test_large_body_survives(broker: Broker) -> None:
     body = pattern(10 * MIB)
@@ -258,6 +267,7 @@ async def test_large_body_survives(broker: Broker) -> None:
         assert await bodies(queue) == [body]
 
 
+@pytest.mark.rule("HT-1")
 @pytest.mark.slow
 async def test_idle_connection_lives_by_heartbeats(broker: Broker) -> None:
     async with connected(broker, "?heartbeat=1") as connection:
@@ -266,6 +276,7 @@ async def test_idle_connection_lives_by_heartbeats(broker: Broker) -> None:
         await channel.declare_queue(exclusive=True)
 
 
+@pytest.mark.rule("AU-3")
 async def test_update_secret_is_accepted(broker: Broker) -> None:
     async with connected(broker) as connection:
         await connection.update_secret("guest", reason="renewed")
@@ -285,6 +296,7 @@ async def test_robust_channel_comes_back_after_a_channel_error(broker: Broker, n
         assert await bodies(found) == [b"through"]
 
 
+@pytest.mark.rule("EX-2")
 async def test_channel_errors_leave_the_connection_open(broker: Broker, name: str) -> None:
     async with connected(broker) as connection:
         channel = await connection.channel()
@@ -300,6 +312,7 @@ async def test_channel_errors_leave_the_connection_open(broker: Broker, name: st
         assert not connection.is_closed
 
 
+@pytest.mark.rule("AU-1")
 async def test_wrong_password_is_refused(broker: Broker) -> None:
     with pytest.raises(aio_pika.exceptions.ProbableAuthenticationError):
         await aio_pika.connect(url(broker, password="wrong"))

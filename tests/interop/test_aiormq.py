@@ -85,6 +85,7 @@ async def test_server_announces_its_capabilities(broker: Broker) -> None:
         assert capabilities[capability] is True
 
 
+@pytest.mark.rule("XC-3")
 @pytest.mark.parametrize("kind", EXCHANGE_TYPES)
 async def test_exchange_is_declared_found_and_deleted(broker: Broker, name: str, kind: str) -> None:
     async with opened(broker) as channel:
@@ -144,6 +145,7 @@ async def test_nack_and_reject_requeue_or_drop(broker: Broker) -> None:
         assert await bodies(channel, queue) == []
 
 
+@pytest.mark.rule("AK-1", "AK-3")
 async def test_nack_multiple_keeps_the_order(broker: Broker) -> None:
     async with opened(broker) as channel:
         queue = await temporary(channel)
@@ -154,6 +156,7 @@ async def test_nack_multiple_keeps_the_order(broker: Broker) -> None:
         assert await bodies(channel, queue) == [b"0", b"1", b"2", b"4"]
 
 
+@pytest.mark.rule("PB-3")
 async def test_mandatory_publish_to_nowhere_comes_back(broker: Broker, name: str) -> None:
     async with opened(broker) as channel:
         with pytest.raises(aiormq.exceptions.PublishError) as failed:
@@ -168,6 +171,7 @@ async def test_mandatory_publish_to_nowhere_comes_back(broker: Broker, name: str
         assert isinstance(dropped, aiormq.spec.Basic.Ack)
 
 
+@pytest.mark.rule("TX-1", "TX-4")
 async def test_transaction_commits_and_rolls_back(broker: Broker) -> None:
     async with opened(broker, confirms=False) as channel:
         queue = await temporary(channel)
@@ -180,6 +184,7 @@ async def test_transaction_commits_and_rolls_back(broker: Broker) -> None:
         assert await bodies(channel, queue) == [b"kept"]
 
 
+@pytest.mark.rule("GT-1")
 async def test_get_says_empty_and_counts(broker: Broker) -> None:
     async with opened(broker) as channel:
         queue = await temporary(channel)
@@ -192,6 +197,7 @@ async def test_get_says_empty_and_counts(broker: Broker) -> None:
         assert (await channel.queue_purge(queue)).message_count == 0
 
 
+@pytest.mark.rule("QO-1")
 async def test_prefetch_bounds_what_is_in_flight(broker: Broker) -> None:
     arrived: asyncio.Queue[int] = asyncio.Queue()
 
@@ -211,6 +217,7 @@ async def test_prefetch_bounds_what_is_in_flight(broker: Broker) -> None:
         assert [await asyncio.wait_for(arrived.get(), PATIENCE_SECONDS) for _ in range(2)] == [3, 4]
 
 
+@pytest.mark.rule("CS-5")
 async def test_server_cancels_consumer_of_a_deleted_queue(broker: Broker, name: str) -> None:
     async def ignore(message: DeliveredMessage) -> None:
         raise AssertionError(message)
@@ -230,6 +237,7 @@ async def test_server_cancels_consumer_of_a_deleted_queue(broker: Broker, name: 
         assert not consuming.is_closed
 
 
+@pytest.mark.rule("EE-1")
 async def test_exchange_to_exchange_binding(broker: Broker, name: str) -> None:
     async with opened(broker) as channel:
         queue = await temporary(channel)
@@ -246,6 +254,7 @@ async def test_exchange_to_exchange_binding(broker: Broker, name: str) -> None:
             await channel.exchange_declare(source, passive=True)
 
 
+@pytest.mark.rule("WI-2")
 @pytest.mark.slow
 async def test_large_body_survives(broker: Broker) -> None:
     body = pattern(10 * MIB)
@@ -255,6 +264,7 @@ async def test_large_body_survives(broker: Broker) -> None:
         assert await bodies(channel, queue) == [body]
 
 
+@pytest.mark.rule("HT-1")
 @pytest.mark.slow
 async def test_idle_connection_lives_by_heartbeats(broker: Broker) -> None:
     async with connected(broker, query="?heartbeat=1") as connection:
@@ -264,6 +274,7 @@ async def test_idle_connection_lives_by_heartbeats(broker: Broker) -> None:
         await temporary(channel)
 
 
+@pytest.mark.rule("AU-3")
 async def test_update_secret_is_accepted(broker: Broker) -> None:
     async with connected(broker) as connection:
         answer = await connection.update_secret("guest", reason="renewed", timeout=5)
@@ -272,6 +283,7 @@ async def test_update_secret_is_accepted(broker: Broker) -> None:
         await temporary(channel)
 
 
+@pytest.mark.rule("EX-2")
 async def test_channel_errors_leave_the_connection_open(broker: Broker, name: str) -> None:
     async with connected(broker) as connection:
         channel = await connection.channel()
@@ -290,12 +302,14 @@ async def test_channel_errors_leave_the_connection_open(broker: Broker, name: st
         assert not connection.is_closed
 
 
+@pytest.mark.rule("PB-1")
 async def test_publish_to_a_missing_exchange_fails_its_confirm(broker: Broker, name: str) -> None:
     async with opened(broker) as channel:
         with pytest.raises(aiormq.exceptions.ChannelNotFoundEntity, match="no exchange"):
             await channel.basic_publish(b"lost", exchange=name, routing_key="key")
 
 
+@pytest.mark.rule("PB-7")
 async def test_immediate_publish_closes_the_connection(broker: Broker, name: str) -> None:
     async with connected(broker) as connection:
         channel = await connection.channel()
@@ -304,6 +318,7 @@ async def test_immediate_publish_closes_the_connection(broker: Broker, name: str
         assert connection.is_closed
 
 
+@pytest.mark.rule("AU-1", "VH-1")
 async def test_wrong_password_and_virtual_host_are_refused(broker: Broker, name: str) -> None:
     with pytest.raises(aiormq.exceptions.ProbableAuthenticationError):
         await aiormq.connect(url(broker, password="wrong"))

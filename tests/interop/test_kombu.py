@@ -95,6 +95,7 @@ def test_requeue_and_reject(connection: Any, queue: Any) -> None:
     assert queue.get() is None
 
 
+@pytest.mark.rule("PR-1")
 def test_priorities_are_served_high_first(connection: Any, name: str) -> None:
     exchange = kombu.Exchange(name, type="direct", durable=False, auto_delete=True)
     made = kombu.Queue(name, exchange, routing_key=name, exclusive=True, max_priority=10)
@@ -106,6 +107,7 @@ def test_priorities_are_served_high_first(connection: Any, name: str) -> None:
     assert [take(queue, no_ack=True).payload for _ in range(5)] == [9, 6, 6, 3, 0]
 
 
+@pytest.mark.rule("TT-1", "TT-3")
 def test_message_lifetime_ends(connection: Any, queue: Any) -> None:
     publish(connection, queue, "short", expiration=0.001)
     publish(connection, queue, "long", expiration=60)
@@ -130,6 +132,7 @@ def test_simple_queue_puts_and_gets(connection: Any, name: str) -> None:
             simple.get(timeout=0.2)
 
 
+@pytest.mark.rule("QO-1")
 def test_prefetch_bounds_what_is_in_flight(connection: Any, queue: Any) -> None:
     seen: list[Any] = []
     publish(connection, queue, *range(5))
@@ -145,6 +148,7 @@ def test_prefetch_bounds_what_is_in_flight(connection: Any, queue: Any) -> None:
     assert [message.payload for message in seen] == [0, 1, 2]
 
 
+@pytest.mark.rule("PB-3")
 def test_mandatory_publish_to_nowhere_is_returned(connection: Any, name: str) -> None:
     returned: list[Any] = []
     producer = connection.Producer(on_return=lambda _e, _x, _k, message: returned.append(message))
@@ -163,6 +167,7 @@ def test_confirmed_publish_and_heartbeat_settings(broker: Broker, name: str) -> 
         assert connection.get_heartbeat_interval() == 7
 
 
+@pytest.mark.rule("EE-1")
 def test_exchange_to_exchange_binding(connection: Any, queue: Any, name: str) -> None:
     channel = connection.channel()
     source = kombu.Exchange(f"{name}.source", "topic", durable=False, auto_delete=True)(channel)
@@ -173,6 +178,7 @@ def test_exchange_to_exchange_binding(connection: Any, queue: Any, name: str) ->
     queue.exchange.unbind_from(source, routing_key=name)
 
 
+@pytest.mark.rule("WI-2")
 @pytest.mark.slow
 def test_large_body_survives(connection: Any, queue: Any) -> None:
     body = pattern(10 * MIB)

@@ -74,6 +74,7 @@ def test_server_properties_and_capabilities(connection: Any) -> None:
     assert connection.server_capabilities["publisher_confirms"] is True
 
 
+@pytest.mark.rule("XC-3")
 @pytest.mark.parametrize("kind", EXCHANGE_TYPES)
 def test_exchange_is_declared_found_and_deleted(channel: Any, name: str, kind: str) -> None:
     channel.exchange_declare(name, kind, durable=True, auto_delete=False)
@@ -112,6 +113,7 @@ def test_reject_requeues_or_drops(channel: Any, queue: str) -> None:
     assert channel.basic_get(queue) is None
 
 
+@pytest.mark.rule("RC-1")
 def test_recover_requeues_on_the_channel(connection: Any, channel: Any, queue: str) -> None:
     seen: list[Any] = []
     channel.basic_publish(amqp.Message("again"), routing_key=queue)
@@ -132,6 +134,7 @@ def test_confirmed_publish_waits_for_the_broker(broker: Broker, name: str) -> No
     connection.close()
 
 
+@pytest.mark.rule("PB-3")
 def test_mandatory_publish_to_nowhere_is_returned(connection: Any, channel: Any, name: str) -> None:
     returned: list[tuple[Any, ...]] = []
     channel.events["basic_return"].add(
@@ -142,6 +145,7 @@ def test_mandatory_publish_to_nowhere_is_returned(connection: Any, channel: Any,
     assert returned == [("", name, "back")]
 
 
+@pytest.mark.rule("TX-1", "TX-4")
 def test_transaction_commits_and_rolls_back(connection: Any, channel: Any, queue: str) -> None:
     channel.tx_select()
     channel.basic_publish(amqp.Message("never"), routing_key=queue)
@@ -153,6 +157,7 @@ def test_transaction_commits_and_rolls_back(connection: Any, channel: Any, queue
     assert bodies(other, queue) == ["kept"]
 
 
+@pytest.mark.rule("GT-1")
 def test_get_counts_what_remains(channel: Any, queue: str) -> None:
     for _ in range(3):
         channel.basic_publish(amqp.Message("x"), routing_key=queue)
@@ -161,6 +166,7 @@ def test_get_counts_what_remains(channel: Any, queue: str) -> None:
     assert channel.basic_get(queue) is None
 
 
+@pytest.mark.rule("QO-1")
 def test_prefetch_bounds_what_is_in_flight(connection: Any, channel: Any, queue: str) -> None:
     seen: list[Any] = []
     for number in range(5):
@@ -175,6 +181,7 @@ def test_prefetch_bounds_what_is_in_flight(connection: Any, channel: Any, queue:
     assert [message.body for message in seen] == ["0", "1", "2", "3"]
 
 
+@pytest.mark.rule("CS-5")
 def test_server_cancels_consumer_of_a_deleted_queue(
     connection: Any, channel: Any, queue: str
 ) -> None:
@@ -188,6 +195,7 @@ def test_server_cancels_consumer_of_a_deleted_queue(
     assert channel.is_open
 
 
+@pytest.mark.rule("EE-1")
 def test_exchange_to_exchange_binding(channel: Any, name: str, queue: str) -> None:
     source, target = f"{name}.source", f"{name}.target"
     channel.exchange_declare(source, "topic", auto_delete=True)
@@ -202,6 +210,7 @@ def test_exchange_to_exchange_binding(channel: Any, name: str, queue: str) -> No
         channel.exchange_declare(source, "topic", passive=True)
 
 
+@pytest.mark.rule("WI-2")
 @pytest.mark.slow
 def test_large_body_survives(channel: Any, queue: str) -> None:
     body = pattern(10 * MIB)
@@ -209,6 +218,7 @@ def test_large_body_survives(channel: Any, queue: str) -> None:
     assert bodies(channel, queue) == [body]
 
 
+@pytest.mark.rule("HT-1")
 @pytest.mark.slow
 def test_idle_connection_lives_by_heartbeats(broker: Broker, name: str) -> None:
     connection = connect(broker, heartbeat=1)
@@ -224,13 +234,14 @@ def test_idle_connection_lives_by_heartbeats(broker: Broker, name: str) -> None:
     connection.close()
 
 
+@pytest.mark.rule("HT-1")
 @pytest.mark.slow
 def test_silent_client_is_dropped_after_missed_heartbeats(broker: Broker) -> None:
     connection = connect(broker, heartbeat=1)
     start = time.monotonic()
     with pytest.raises(ConnectionError):
         drain(connection, lambda: False)
-    assert 1.5 < time.monotonic() - start < 5
+    assert 1.5 < time.monotonic() - start < 8
     connection.collect()
 
 
@@ -246,6 +257,7 @@ def test_blocked_callbacks_register_and_stay_silent(broker: Broker, name: str) -
     connection.close()
 
 
+@pytest.mark.rule("EX-2")
 def test_channel_errors_leave_the_connection_open(
     broker: Broker, connection: Any, queue: str, name: str
 ) -> None:
@@ -262,6 +274,7 @@ def test_channel_errors_leave_the_connection_open(
     assert connection.channel().is_open
 
 
+@pytest.mark.rule("EX-3")
 def test_unknown_exchange_type_closes_the_connection(connection: Any, name: str) -> None:
     with pytest.raises(amqp.InvalidCommand) as closed:
         connection.channel().exchange_declare(name, "no-such-type")
@@ -269,6 +282,7 @@ def test_unknown_exchange_type_closes_the_connection(connection: Any, name: str)
     assert not connection.connected
 
 
+@pytest.mark.rule("PB-7")
 def test_immediate_publish_closes_the_connection(connection: Any, channel: Any, queue: str) -> None:
     channel.basic_publish(amqp.Message("x"), routing_key=queue, immediate=True)
     with pytest.raises(amqp.exceptions.AMQPNotImplementedError) as closed:
@@ -276,6 +290,7 @@ def test_immediate_publish_closes_the_connection(connection: Any, channel: Any, 
     assert closed.value.reply_code == 540
 
 
+@pytest.mark.rule("AU-1", "VH-1")
 def test_wrong_password_and_virtual_host_are_refused(broker: Broker, name: str) -> None:
     with pytest.raises(amqp.AccessRefused, match="refused"):
         connect(broker, password="wrong")

@@ -37,6 +37,7 @@ def test_the_heartbeat_that_the_client_asks_for_is_taken(broker: Broker, wanted:
         assert connection.channel().is_open
 
 
+@pytest.mark.rule("HT-1")
 @pytest.mark.slow
 def test_idle_connection_lives_by_heartbeats(broker: Broker, name: str) -> None:
     with pika.BlockingConnection(parameters(broker, heartbeat=1)) as connection:
@@ -45,6 +46,7 @@ def test_idle_connection_lives_by_heartbeats(broker: Broker, name: str) -> None:
         assert channel.queue_declare(name, exclusive=True).method.queue == name
 
 
+@pytest.mark.rule("AU-3")
 def test_update_secret_is_accepted(connection: Any, channel: Any, queue: str) -> None:
     connection.update_secret("guest", "renewed")
     channel.basic_publish("", queue, b"after")
@@ -79,6 +81,7 @@ CHANNEL_ERRORS: list[tuple[int, str, Callable[[Any, str], object]]] = [
 ]
 
 
+@pytest.mark.rule("EX-2")
 @pytest.mark.parametrize(("code", "text", "act"), CHANNEL_ERRORS)
 def test_channel_error_closes_the_channel_only(
     connection: Any, name: str, code: int, text: str, act: Callable[[Any, str], object]
@@ -92,6 +95,7 @@ def test_channel_error_closes_the_channel_only(
     assert connection.channel().is_open
 
 
+@pytest.mark.rule("AK-1")
 def test_unknown_delivery_tag_closes_the_channel(connection: Any, channel: Any) -> None:
     channel.basic_ack(99)
     with pytest.raises(pika.exceptions.ChannelClosedByBroker) as closed:
@@ -100,6 +104,7 @@ def test_unknown_delivery_tag_closes_the_channel(connection: Any, channel: Any) 
     assert closed.value.reply_text == "PRECONDITION_FAILED - unknown delivery tag 99"
 
 
+@pytest.mark.rule("EX-3")
 def test_unknown_exchange_type_closes_the_connection(connection: Any, name: str) -> None:
     channel = connection.channel()
     with pytest.raises(pika.exceptions.ConnectionClosedByBroker) as closed:
@@ -108,6 +113,7 @@ def test_unknown_exchange_type_closes_the_connection(connection: Any, name: str)
     assert connection.is_closed
 
 
+@pytest.mark.rule("AU-1")
 def test_wrong_password_is_refused(broker: Broker) -> None:
     wrong = pika.PlainCredentials("guest", "wrong")
     with pytest.raises(pika.exceptions.ProbableAuthenticationError) as refused:
@@ -115,6 +121,7 @@ def test_wrong_password_is_refused(broker: Broker) -> None:
     assert "403" in str(refused.value)
 
 
+@pytest.mark.rule("VH-1")
 def test_unknown_virtual_host_is_refused(broker: Broker, name: str) -> None:
     with pytest.raises(pika.exceptions.ProbableAccessDeniedError) as refused:
         pika.BlockingConnection(parameters(broker, virtual_host=name))

@@ -10,6 +10,7 @@ from tests.interop.pika_blocking.driving import bodies, pump
 from tests.interop.target import until
 
 
+@pytest.mark.rule("CS-6", "PB-6")
 def test_consume_ack_leaves_nothing(connection: Any, channel: Any, queue: str) -> None:
     seen: list[tuple[int, bytes]] = []
 
@@ -26,6 +27,7 @@ def test_consume_ack_leaves_nothing(connection: Any, channel: Any, queue: str) -
     assert connection.channel().queue_declare(queue, passive=True).method.message_count == 0
 
 
+@pytest.mark.rule("RC-2", "AK-3")
 def test_unacknowledged_messages_return_in_order_when_the_channel_closes(
     connection: Any, channel: Any, queue: str
 ) -> None:
@@ -43,6 +45,7 @@ def test_unacknowledged_messages_return_in_order_when_the_channel_closes(
     assert redelivered == [True, True, True, False, False]
 
 
+@pytest.mark.rule("AK-2")
 @pytest.mark.parametrize("how", ["nack", "reject"])
 @pytest.mark.parametrize("requeue", [True, False])
 def test_refused_message_goes_back_or_away(
@@ -59,6 +62,7 @@ def test_refused_message_goes_back_or_away(
         assert again is None
 
 
+@pytest.mark.rule("AK-1", "AK-3")
 def test_nack_multiple_covers_all_up_to_the_tag(channel: Any, queue: str) -> None:
     for number in range(4):
         channel.basic_publish("", queue, b"%d" % number)
@@ -67,6 +71,7 @@ def test_nack_multiple_covers_all_up_to_the_tag(channel: Any, queue: str) -> Non
     assert bodies(channel, queue) == [b"0", b"1", b"2"]
 
 
+@pytest.mark.rule("DL-1", "DL-4", "DL-5")
 def test_rejected_message_is_dead_lettered(channel: Any, name: str) -> None:
     dead = channel.queue_declare("", exclusive=True).method.queue
     arguments = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": dead}
@@ -82,6 +87,7 @@ def test_rejected_message_is_dead_lettered(channel: Any, name: str) -> None:
     assert properties.headers["x-first-death-reason"] == "rejected"
 
 
+@pytest.mark.rule("RC-1")
 def test_recover_requeues(connection: Any, channel: Any, queue: str) -> None:
     channel.basic_publish("", queue, b"again")
     channel.basic_get(queue)
@@ -90,6 +96,7 @@ def test_recover_requeues(connection: Any, channel: Any, queue: str) -> None:
     assert (body, method.redelivered) == (b"again", True)
 
 
+@pytest.mark.rule("GT-1")
 def test_get_counts_what_remains_and_says_empty(channel: Any, queue: str) -> None:
     assert channel.basic_get(queue) == (None, None, None)
     for number in range(3):
@@ -98,6 +105,7 @@ def test_get_counts_what_remains_and_says_empty(channel: Any, queue: str) -> Non
     assert counts == [2, 1, 0]
 
 
+@pytest.mark.rule("QO-1")
 def test_prefetch_bounds_what_is_in_flight(connection: Any, channel: Any, queue: str) -> None:
     tags: list[int] = []
     for number in range(10):
@@ -113,6 +121,7 @@ def test_prefetch_bounds_what_is_in_flight(connection: Any, channel: Any, queue:
     assert tags == [1, 2, 3, 4, 5]
 
 
+@pytest.mark.rule("CS-5")
 def test_server_cancels_consumer_of_a_deleted_queue(
     connection: Any, channel: Any, queue: str
 ) -> None:
@@ -148,6 +157,7 @@ def test_consumer_generator_ends_on_inactivity(channel: Any, queue: str) -> None
     assert seen == [b"0", b"1", b"2"]
 
 
+@pytest.mark.rule("CS-2")
 def test_exclusive_consumer_keeps_others_out(connection: Any, channel: Any, queue: str) -> None:
     channel.basic_consume(queue, lambda *_: None, exclusive=True)
     with pytest.raises(pika.exceptions.ChannelClosedByBroker) as refused:

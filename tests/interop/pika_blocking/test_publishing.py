@@ -11,6 +11,7 @@ from tests.interop.target import MIB, pattern, until
 from tests.support.broker import Broker
 
 
+@pytest.mark.rule("WI-4", "WI-5")
 def test_properties_and_header_types_survive(channel: Any, queue: str) -> None:
     sent = pika.BasicProperties(
         content_type="application/json",
@@ -41,6 +42,7 @@ def test_properties_and_header_types_survive(channel: Any, queue: str) -> None:
     assert body == b"body"
 
 
+@pytest.mark.rule("CO-2", "PB-3")
 def test_confirms_accept_and_mandatory_returns(channel: Any, name: str, queue: str) -> None:
     channel.confirm_delivery()
     channel.basic_publish("", queue, b"routed", mandatory=True)
@@ -54,6 +56,7 @@ def test_confirms_accept_and_mandatory_returns(channel: Any, name: str, queue: s
     assert bodies(channel, queue) == [b"routed"]
 
 
+@pytest.mark.rule("LE-3", "CO-3")
 def test_full_queue_that_rejects_publishes_nacks(channel: Any, name: str) -> None:
     arguments = {"x-max-length": 1, "x-overflow": "reject-publish"}
     channel.queue_declare(name, exclusive=True, arguments=arguments)
@@ -64,6 +67,7 @@ def test_full_queue_that_rejects_publishes_nacks(channel: Any, name: str) -> Non
     assert bodies(channel, name) == [b"fits"]
 
 
+@pytest.mark.rule("PB-3")
 def test_return_callback_without_confirms(connection: Any, channel: Any, name: str) -> None:
     returned: list[tuple[int, bytes]] = []
     channel.add_on_return_callback(
@@ -74,6 +78,7 @@ def test_return_callback_without_confirms(connection: Any, channel: Any, name: s
     assert returned == [(312, b"back")]
 
 
+@pytest.mark.rule("PB-1")
 def test_publish_to_a_missing_exchange_closes_the_channel(channel: Any, name: str) -> None:
     channel.confirm_delivery()
     with pytest.raises(pika.exceptions.ChannelClosedByBroker) as closed:
@@ -81,6 +86,7 @@ def test_publish_to_a_missing_exchange_closes_the_channel(channel: Any, name: st
     assert closed.value.reply_code == 404
 
 
+@pytest.mark.rule("TX-1", "TX-4")
 def test_transaction_commits_publishes_and_acks(connection: Any, queue: str) -> None:
     work, look = connection.channel(), connection.channel()
     work.tx_select()
@@ -96,6 +102,7 @@ def test_transaction_commits_publishes_and_acks(connection: Any, queue: str) -> 
     assert bodies(look, queue) == [b"first"]
 
 
+@pytest.mark.rule("TX-4")
 def test_transaction_rollback_drops_publishes(channel: Any, queue: str) -> None:
     channel.tx_select()
     channel.basic_publish("", queue, b"never")
@@ -105,6 +112,7 @@ def test_transaction_rollback_drops_publishes(channel: Any, queue: str) -> None:
     assert channel.queue_declare(queue, passive=True).method.message_count == 1
 
 
+@pytest.mark.rule("DR-1", "DR-2", "DR-3")
 def test_direct_reply_to_answers_a_request(connection: Any, channel: Any, queue: str) -> None:
     answers: list[bytes] = []
     pseudo = "amq.rabbitmq.reply-to"
@@ -118,6 +126,7 @@ def test_direct_reply_to_answers_a_request(connection: Any, channel: Any, queue:
     assert answers == [b"answer"]
 
 
+@pytest.mark.rule("WI-2")
 @pytest.mark.slow
 @pytest.mark.parametrize("size", [0, 1, 131_064, 131_065, 10 * MIB])
 def test_body_of_any_size_survives(channel: Any, queue: str, size: int) -> None:
@@ -127,6 +136,7 @@ def test_body_of_any_size_survives(channel: Any, queue: str, size: int) -> None:
     assert bodies(channel, queue) == [body]
 
 
+@pytest.mark.rule("WI-2")
 def test_smallest_frames_carry_large_bodies(broker: Broker, name: str) -> None:
     with pika.BlockingConnection(parameters(broker, frame_max=4096)) as connection:
         channel = connection.channel()

@@ -11,6 +11,7 @@ from tests.interop.target import EXCHANGE_TYPES
 from tests.support.broker import Broker
 
 
+@pytest.mark.rule("XC-3")
 @pytest.mark.parametrize("kind", EXCHANGE_TYPES)
 @pytest.mark.parametrize("durable", [True, False])
 def test_exchange_is_declared_found_and_deleted(
@@ -44,6 +45,7 @@ def test_routing_key_decides(
     assert bodies(channel, queue) == [b"hit"]
 
 
+@pytest.mark.rule("XC-8")
 def test_fanout_copies_to_every_queue(channel: Any, name: str) -> None:
     channel.exchange_declare(name, "fanout", auto_delete=True)
     queues = [channel.queue_declare("", exclusive=True).method.queue for _ in range(3)]
@@ -53,6 +55,7 @@ def test_fanout_copies_to_every_queue(channel: Any, name: str) -> None:
     assert [bodies(channel, queue) for queue in queues] == [[b"copy"]] * 3
 
 
+@pytest.mark.rule("HD-1")
 @pytest.mark.parametrize(
     ("match", "headers", "routed"),
     [
@@ -71,6 +74,7 @@ def test_headers_exchange_matches(
     assert bodies(channel, queue) == ([b"x"] if routed else [])
 
 
+@pytest.mark.rule("EE-1")
 def test_exchange_to_exchange_binding(channel: Any, name: str, queue: str) -> None:
     source, target = f"{name}.source", f"{name}.target"
     channel.exchange_declare(source, "topic", auto_delete=True)
@@ -86,6 +90,7 @@ def test_exchange_to_exchange_binding(channel: Any, name: str, queue: str) -> No
     assert bodies(channel, queue) == []
 
 
+@pytest.mark.rule("XC-5")
 def test_auto_delete_exchange_goes_with_its_last_binding(channel: Any, name: str) -> None:
     source, target = f"{name}.source", f"{name}.target"
     channel.exchange_declare(source, "topic", auto_delete=True)
@@ -101,6 +106,7 @@ def test_auto_delete_exchange_goes_with_its_last_binding(channel: Any, name: str
     assert gone.value.reply_code == 404
 
 
+@pytest.mark.rule("XC-3", "QD-1")
 def test_redeclaring_with_another_type_or_flag_is_refused(connection: Any, name: str) -> None:
     setup = connection.channel()
     setup.exchange_declare(name, "direct", auto_delete=True)
@@ -115,6 +121,7 @@ def test_redeclaring_with_another_type_or_flag_is_refused(connection: Any, name:
     assert queue.value.reply_text.startswith("PRECONDITION_FAILED - inequivalent arg 'auto_delete'")
 
 
+@pytest.mark.rule("QD-2")
 def test_exclusive_queue_is_locked_to_its_connection(
     broker: Broker, channel: Any, queue: str
 ) -> None:
