@@ -192,7 +192,7 @@ def duration(ms: int) -> str:
     if seconds < 1:
         return f"{ms} ms"
     if seconds < 60:
-        return f"{ms / 1000:.1f} s"
+        return f"{ms // 100 / 10:.1f} s"
     if seconds < 3600:
         return f"{seconds // 60} min {seconds % 60} s"
     if seconds < 86400:
