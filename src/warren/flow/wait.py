@@ -142,6 +142,15 @@ class WaitBook:
         """The subject's own waits, in the order they began."""
         return [handle.wait for handle in self._by_subject.get(subject, {})]
 
+    def all(self) -> list[Wait]:
+        """The listed waits of everybody, up to what people can read at once."""
+        found: list[Wait] = []
+        for own in self._by_subject.values():
+            found.extend(handle.wait for handle in own)
+            if len(found) >= CHAIN_WAITS_MAX:
+                break
+        return found[:CHAIN_WAITS_MAX]
+
     def chain(self, subject: Subject) -> list[Wait]:
         """Every wait that holds the subject up, nearest first; root causes come last."""
         found: list[Wait] = []

@@ -16,6 +16,16 @@ if TYPE_CHECKING:
     from warren.queues.consumer import Consumer
 
 
+class ConsumerOwner:
+    """What a queue tells the channel behind a consumer or a held publish."""
+
+    def on_consumer_cut(self, consumer: "Consumer") -> None:
+        """The queue is gone; the consumer gets nothing more."""
+
+    def on_queue_open(self, name: str) -> None:
+        """The queue has taken the publishes it held, or is gone."""
+
+
 @final
 class Outlet:
     def __init__(self, number: int, output: Output, turn: Turn) -> None:
@@ -27,6 +37,7 @@ class Outlet:
         # The channel-wide prefetch limit (QO-2); 0 is none.
         self.limit: i64 = 0
         self.consumers: list[Consumer] = []
+        self.owner: ConsumerOwner | None = None
         # Consumers of this channel that are passed over at the moment.
         self.waiting: i64 = 0
         self.delivered: i64 = 0

@@ -18,7 +18,7 @@ from warren.queues.backlog import Backlog, Returned, ReturnedMessage
 from warren.queues.confirm import ConfirmLedger
 from warren.queues.consumer import Consumer, Consumers
 from warren.queues.message import Message
-from warren.queues.outlet import Outlet
+from warren.queues.outlet import ConsumerOwner
 from warren.queues.ref import HELD, PENDING, TAKEN, QueueRef
 from warren.queues.turn import Turn
 from warren.queues.unacked import Delivery
@@ -79,6 +79,7 @@ class Queue(QueueRef):
         self.had_consumer = False
         self.scheduled = False
         self.held: list[HeldPublish] = []
+        self.watchers: list[ConsumerOwner] = []
 
     # -- publishing ----------------------------------------------------------------------------
 
@@ -102,10 +103,24 @@ class Queue(QueueRef):
         self.held.append(HeldPublish(message, ledger, number))
         return HELD if ledger is None else PENDING
 
+    def watch(self, owner: ConsumerOwner) -> None:
+        self.watchers.append(owner)
+
+    def _open_gate(self) -> None:
+        watchers = self.watchers
+        self.watchers = []
+        for owner in watchers:
+            owner.on_queue_open(self.name)
+
     # -- delivering ----------------------------------------------------------------------------
 
     def ready(self) -> i64:
         return self.backlog.count + len(self.returned.heap)
+
+    def pressure(self) -> i64:
+        if not self.consumers.every:
+            return 0
+        return self.backlog.count
 
     def schedule(self) -> None:
         """Have ready messages handed out at the end of this turn."""
@@ -214,6 +229,7 @@ class Queue(QueueRef):
         for publish in held:
             if publish.ledger is not None:
                 publish.ledger.answer(publish.number, True)
+        self._open_gate()
         cut = list(self.consumers.every)
         for consumer in cut:
             self.consumers.remove(consumer)
@@ -223,8 +239,8 @@ class Queue(QueueRef):
         """Stop taking and handing out messages; publishes wait in front."""
         self.gate |= GATE_SUSPENDED
 
-    def resume(self) -> list[HeldPublish]:
-        """Go on, in order; return what was held so that credit can be given back."""
+    def resume(self) -> None:
+        """Go on with what was held, in order."""
         self.gate &= ~GATE_SUSPENDED
         held = self.held
         self.held = []
@@ -233,4 +249,4 @@ class Queue(QueueRef):
             if publish.ledger is not None:
                 publish.ledger.answer(publish.number, True)
         self.schedule()
-        return held
+        self._open_gate()

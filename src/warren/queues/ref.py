@@ -12,6 +12,7 @@ from warren.queues.message import Message
 
 if TYPE_CHECKING:
     from warren.queues.confirm import ConfirmLedger
+    from warren.queues.outlet import ConsumerOwner
     from warren.queues.unacked import Delivery
 
 # What `publish` answers.
@@ -29,6 +30,14 @@ class QueueRef:
 
     def publish(self, message: Message, ledger: "ConfirmLedger | None", number: i64) -> i64:
         """Take a message; `number` is what the ledger is told if the answer comes later."""
+        raise AssertionError("a queue reference without an implementation")
+
+    def pressure(self) -> i64:
+        """Ready messages that consumers wait for; 0 without consumers."""
+        return 0
+
+    def watch(self, owner: "ConsumerOwner") -> None:
+        """Have `owner` told when the publishes held now have been taken."""
         raise AssertionError("a queue reference without an implementation")
 
     def settle(self, delivery: "Delivery") -> None:

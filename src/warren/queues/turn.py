@@ -19,11 +19,20 @@ PUMP_MESSAGES: Final = 1024
 FREED_BLOCKS: Final = 16
 
 
+class Chore:
+    """Background work in slices."""
+
+    def step(self) -> bool:
+        """Do one bounded slice; True when all is done."""
+        return True
+
+
 @final
 class Turn:
     def __init__(self) -> None:
         self.queues: list[Queue] = []
         self.garbage: list[Block] = []
+        self.chores: list[Chore] = []
         # The time at which this turn began, set by the driver once per turn.
         self.now_ns: i64 = 0
 
@@ -38,7 +47,9 @@ class Turn:
                     queue.schedule()
         if self.garbage:
             self._free()
-        return len(self.queues) > 0 or len(self.garbage) > 0
+        if self.chores and self.chores[0].step():
+            del self.chores[0]
+        return len(self.queues) > 0 or len(self.garbage) > 0 or len(self.chores) > 0
 
     def _free(self) -> None:
         left = FREED_BLOCKS

@@ -1,0 +1,108 @@
+"""The loop turn: who has output, which queues go on, whose time is up.
+
+All links of a node hang on one hub. What sockets bring in is handled as it comes; what follows
+from it leaves once, at the end of the turn: queues hand out what waits, then each link with output
+is flushed with one system call. So a turn costs one send per peer, however many messages moved.
+"""
+
+import asyncio
+from typing import Final, final
+
+from mypy_extensions import i64
+
+from warren.core import Clock
+from warren.protocol.output import Outbox
+from warren.session import Connection
+from warren.vhost import Broker
+
+# Links are looked at by the clock in turns: each one every `TICK_SLOTS` x `TICK_S`.
+TICK_SLOTS: Final = 8
+TICK_S: Final = 0.05
+
+
+class Link:
+    """One connection's way to its peer: a socket, or a TLS transport."""
+
+    def __init__(self, hub: "Hub") -> None:
+        self.hub = hub
+        self.connection: Connection | None = None
+
+    def flush(self) -> None:
+        """Send what waits in the connection's output."""
+
+    def look(self) -> None:
+        """Do what the connection's phase asks for: stop or resume reading, close."""
+
+    def abort(self) -> None:
+        """Drop the peer at once."""
+
+
+@final
+class Hub:
+    def __init__(self, loop: asyncio.AbstractEventLoop, broker: Broker, clock: Clock) -> None:
+        self.loop = loop
+        self.broker = broker
+        self.clock = clock
+        self.outbox = Outbox()
+        self.links: dict[int, Link] = {}
+        self.slots: list[dict[int, Link]] = [{} for _ in range(TICK_SLOTS)]
+        self.slot = 0
+        self.turn_pending = False
+        self.next_identity = 1
+        self.ticker: asyncio.TimerHandle | None = None
+        self.last_tick_ns: i64 = 0
+        self.late_ns_max: i64 = 0
+
+    def add(self, link: Link) -> int:
+        identity = self.next_identity
+        self.next_identity = identity + 1
+        self.links[identity] = link
+        self.slots[identity % TICK_SLOTS][identity] = link
+        return identity
+
+    def remove(self, identity: int) -> None:
+        self.links.pop(identity, None)
+        self.slots[identity % TICK_SLOTS].pop(identity, None)
+
+    def begin(self) -> None:
+        """Something happens now: have the turn ended after everything that is ready."""
+        if not self.turn_pending:
+            self.turn_pending = True
+            self.broker.turn.now_ns = self.clock.monotonic_ns()
+            self.loop.call_soon(self.end_turn)
+
+    def end_turn(self) -> None:
+        self.turn_pending = False
+        more = self.broker.turn.run()
+        for output in self.outbox.take_dirty():
+            link = output.owner
+            if isinstance(link, Link):
+                link.flush()
+            else:
+                output.discard()
+        if more or self.broker.turn.queues or self.outbox.dirty:
+            self.begin()
+
+    def start_ticking(self) -> None:
+        self.last_tick_ns = self.clock.monotonic_ns()
+        self.ticker = self.loop.call_later(TICK_S, self.tick)
+
+    def tick(self) -> None:
+        """Let an eighth of the connections look at the clock."""
+        now: i64 = self.clock.monotonic_ns()
+        late = now - self.last_tick_ns - 50_000_000
+        if late > self.late_ns_max:
+            self.late_ns_max = late
+        self.last_tick_ns = now
+        self.begin()
+        self.slot = (self.slot + 1) % TICK_SLOTS
+        for link in list(self.slots[self.slot].values()):
+            connection = link.connection
+            if connection is not None:
+                connection.tick(now)
+                link.look()
+        self.ticker = self.loop.call_later(TICK_S, self.tick)
+
+    def stop_ticking(self) -> None:
+        if self.ticker is not None:
+            self.ticker.cancel()

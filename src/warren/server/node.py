@@ -1,0 +1,228 @@
+"""One node: everything joined, started, and stopped in order.
+
+Start: data directory and its lock, log, broker with the default user and vhost, listeners, control
+socket; then ready. Stop: listeners first, then every client is told with 320, then what is left is
+dropped. A second signal drops at once.
+"""
+
+import asyncio
+import signal
+import sys
+from typing import Final, final
+
+import warren
+from warren.core import AmqpError, reply
+from warren.protocol.value import Table, field
+from warren.runtime import SystemClock, SystemRandom
+from warren.runtime.lock import FileLock
+from warren.runtime.loop import loop_name, new_loop
+from warren.security import Mechanisms, Permission, Permissions, UserStore
+from warren.server.banner import banner
+from warren.server.config import Settings
+from warren.server.control import Control
+from warren.server.control_socket import ControlServer
+from warren.server.hub import Hub
+from warren.server.listener import Listeners
+from warren.server.logs import Log, open_log
+from warren.server.memory import MemoryMonitor
+from warren.server.node_view import View
+from warren.server.notify import notifier, watchdog_interval_ns
+from warren.session import SessionSettings
+from warren.session.handshake import SERVER_CAPABILITIES
+from warren.vhost import Broker
+
+# How long clients have to answer the close of a stopping node.
+STOP_WAIT_S: Final = 3.0
+MONITOR_S: Final = 1.0
+
+
+def server_properties(settings: Settings) -> Table:
+    """What clients are told about this server; configured properties win (spec 2.1)."""
+    properties: Table = {
+        "capabilities": field({name: True for name in SERVER_CAPABILITIES}),
+        "cluster_name": field(settings.cluster()),
+        "copyright": field("Apache License 2.0"),
+        "information": field("See the documentation of Warren"),
+        "platform": field(f"Python {sys.version_info.major}.{sys.version_info.minor}"),
+        "product": field("Warren"),
+        "version": field(warren.__version__),
+    }
+    for name, value in settings.server_properties.items():
+        properties[name] = field(value)
+    return properties
+
+
+def session_settings(settings: Settings) -> SessionSettings:
+    return SessionSettings(
+        handshake_timeout_ms=settings.handshake_timeout_ms,
+        frame_max=settings.frame_max,
+        channel_max=settings.channel_max,
+        heartbeat_s=settings.heartbeat_s,
+        max_message_size=settings.max_message_size,
+        consumer_timeout_ms=settings.consumer_timeout_ms or 0,
+        unsent_bytes_max=settings.unsent_bytes_max,
+        parked_bytes_max=settings.parked_bytes_max,
+        server_properties=server_properties(settings),
+    )
+
+
+@final
+class Node:
+    def __init__(
+        self, settings: Settings, loop: asyncio.AbstractEventLoop, clock: SystemClock, log: Log
+    ) -> None:
+        self.settings = settings
+        self.loop = loop
+        self.clock = clock
+        self.log = log
+        random = SystemRandom()
+        users = UserStore(frozenset(settings.loopback_users))
+        permissions = Permissions()
+        self.broker = Broker(
+            node_name=settings.node_name,
+            clock=clock,
+            random=random,
+            log=log,
+            users=users,
+            permissions=permissions,
+            mechanisms=Mechanisms(),
+        )
+        self.broker.add_vhost(settings.default_vhost)
+        users.add(
+            settings.default_user, settings.default_pass.encode(), random, ("administrator",)
+        )
+        permissions.put(
+            Permission(settings.default_user, settings.default_vhost, ".*", ".*", ".*")
+        )
+        self.hub = Hub(loop, self.broker, clock)
+        self.listeners = Listeners(self.hub, settings, session_settings(settings), log)
+        self.memory = MemoryMonitor(settings, self.broker.alarms)
+        self.view = View(self)
+        self.control = ControlServer(settings.socket_path(), Control(self.view, log), log)
+        self.notifier = notifier()
+        self.stopping = False
+        self.running = False
+        self.stopped = loop.create_future()
+        self.tasks: set[asyncio.Task[None]] = set()
+
+    async def start(self) -> None:
+        loop = self.loop
+        await self.control.start()
+        await self.listeners.start()
+        self.hub.start_ticking()
+        self.monitor()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self.stop, f"signal {number.name}")
+        loop.add_signal_handler(signal.SIGHUP, self.log.reopen)
+        watchdog_ns = watchdog_interval_ns()
+        if watchdog_ns:
+            self.watchdog(watchdog_ns / 1e9)
+        self.running = True
+        forms = self.view.forms
+        print(
+            banner(
+                self.settings,
+                self.listeners.rows,
+                event_loop=loop_name(loop),
+                compiled_count=sum(forms.values()),
+                compiled_count_max=len(forms),
+            ),
+            flush=True,
+        )
+        self.notifier.ready("serving")
+        self.log.event("info", "node.started", {"node": self.settings.node_name})
+
+    def watchdog(self, interval_s: float) -> None:
+        self.notifier.watchdog()
+        self.loop.call_later(interval_s, self.watchdog, interval_s)
+
+    def monitor(self) -> None:
+        """Once a second: memory, and the ends of log storms."""
+        edge = self.memory.check()
+        if edge is not None:
+            self.log.event(
+                "warning",
+                edge.change.value,
+                {
+                    "source": edge.alarm.source.value,
+                    "node": edge.alarm.node,
+                    "used": self.memory.used,
+                    "limit": self.memory.limit,
+                },
+            )
+            self.tell_alarms()
+        self.log.tell_suppressed()
+        self.view.sample()
+        if not self.stopping:
+            self.loop.call_later(MONITOR_S, self.monitor)
+
+    def tell_alarms(self) -> None:
+        """Every connection hears of a change of the alarms (AL-2)."""
+        self.hub.begin()
+        for link in list(self.hub.links.values()):
+            if link.connection is not None:
+                link.connection.on_alarm()
+                link.look()
+
+    def stop(self, reason: str) -> None:
+        """Begin an orderly stop; the second call drops what is left."""
+        if self.stopping:
+            self._finish()
+            return
+        self.stopping = True
+        self.log.event("info", "node.stopping", {"reason": reason})
+        self.notifier.stopping(reason)
+        self.listeners.stop()
+        self.hub.begin()
+        for link in list(self.hub.links.values()):
+            connection = link.connection
+            if connection is not None:
+                connection.close(
+                    AmqpError(
+                        reply.CONNECTION_FORCED,
+                        "broker forced connection closure with reason 'shutdown'",
+                    )
+                )
+        self.loop.call_later(STOP_WAIT_S, self._finish)
+        self._wait_for_clients()
+
+    def _wait_for_clients(self) -> None:
+        if not self.hub.links:
+            self._finish()
+        else:
+            self.loop.call_later(0.01, self._wait_for_clients)
+
+    def _finish(self) -> None:
+        for link in list(self.hub.links.values()):
+            link.abort()
+        if not self.stopped.done():
+            self.stopped.set_result(None)
+
+    async def run(self) -> None:
+        try:
+            await self.start()
+            await self.stopped
+        finally:
+            self.hub.stop_ticking()
+            await self.control.close()
+        self.log.event("info", "node.stopped", {"node": self.settings.node_name})
+
+
+def run(settings: Settings) -> int:
+    """Run a node in the foreground until it is stopped; return the exit code."""
+    settings.data_dir.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(settings.data_dir / "warren.lock")
+    clock = SystemClock()
+    log = open_log(settings, clock)
+    log.adopt_libraries()
+    loop = new_loop()
+    try:
+        asyncio.set_event_loop(loop)
+        node = Node(settings, loop, clock, log)
+        loop.run_until_complete(node.run())
+        return 0
+    finally:
+        loop.run_until_complete(loop.shutdown_asyncgens())
+        loop.close()
+        log.close()
+        lock.release()

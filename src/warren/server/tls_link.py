@@ -1,0 +1,109 @@
+"""A TLS connection: the same session behind asyncio's TLS transport.
+
+The handshake and the records are the transport's; what it has not sent is bounded by its
+high-water mark, above which output stays in the session and counts as unsent there.
+"""
+
+import asyncio
+import ssl
+from typing import TYPE_CHECKING, Final, cast, final
+
+from warren.server.hub import Hub, Link
+from warren.session import CLOSED, Connection
+
+if TYPE_CHECKING:
+    from warren.server.listener import Listeners
+
+HIGH_WATER: Final = 262_144
+
+
+@final
+class TlsLink(Link, asyncio.Protocol):
+    def __init__(self, hub: Hub, listeners: "Listeners") -> None:
+        super().__init__(hub)
+        self.listeners = listeners
+        self.transport: asyncio.Transport | None = None
+        self.identity = 0
+        self.paused = False
+        self.reading = True
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast("asyncio.Transport", transport)
+        self.transport.set_write_buffer_limits(high=HIGH_WATER)
+        address = cast("tuple[str, int]", transport.get_extra_info("peername") or ("", 0))
+        self.connection = self.listeners.admit(self, address[0], address[1], tls=True)
+        if self.connection is None:
+            self.transport.abort()
+            return
+        self.identity = self.connection.identity
+        self.connection.output.owner = self
+
+    def certificate(self) -> dict[str, object]:
+        """What the peer's certificate says; empty without one."""
+        if self.transport is None:
+            return {}
+        found = cast("ssl.SSLObject | None", self.transport.get_extra_info("ssl_object"))
+        return cast("dict[str, object]", (found.getpeercert() or {}) if found is not None else {})
+
+    def data_received(self, data: bytes) -> None:
+        connection = self.connection
+        if connection is None:
+            return
+        self.hub.begin()
+        connection.receive(data)
+        self.look()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        connection = self.connection
+        self.connection = None
+        self.hub.remove(self.identity)
+        if connection is not None:
+            self.hub.begin()
+            connection.lost("connection closed by peer" if error is None else str(error))
+            connection.output.owner = None
+
+    def pause_writing(self) -> None:
+        self.paused = True
+
+    def resume_writing(self) -> None:
+        self.paused = False
+        self.hub.begin()
+        self.flush()
+
+    def look(self) -> None:
+        connection = self.connection
+        transport = self.transport
+        if connection is None or transport is None:
+            return
+        if connection.gone:
+            transport.abort()
+            return
+        if connection.phase == CLOSED and connection.output.size() == 0:
+            transport.close()
+            return
+        if connection.reading != self.reading:
+            self.reading = connection.reading
+            if self.reading:
+                transport.resume_reading()
+            else:
+                transport.pause_reading()
+
+    def flush(self) -> None:
+        connection = self.connection
+        transport = self.transport
+        if connection is None or transport is None:
+            return
+        output = connection.output
+        parts = output.take()
+        if parts and not self.paused:
+            size = output.parts_size
+            transport.write(parts[0] if len(parts) == 1 else b"".join(parts))
+            output.sent(size)
+        if output.stalled and not self.paused:
+            connection.drained()
+        if output.parts_size == 0 and connection.phase == CLOSED:
+            transport.close()
+
+    def abort(self) -> None:
+        if self.transport is not None:
+            self.transport.abort()

@@ -1,0 +1,827 @@
+"""One connection: octets in, frames out, and the short way of a publish.
+
+`receive` is handed whatever the socket gave and makes one pass over every whole frame in it. A
+publish whose three frames are complete, on a channel where nothing special holds, is recognised
+in place and goes from the received octets to the queues without a method object; everything else
+takes the general way through `_on_frame`. What is left of an unfinished frame is kept, except
+that body octets are taken as they come.
+
+Errors: `AmqpError` and `DecodeError` end the frame that raised them; scope and text follow from
+the code (spec EX-1 to EX-5), and the pass goes on behind that frame.
+
+This is a machine without I/O: time is handed in by `tick`, octets leave through `output`, and the
+driver looks at `phase`, `reading` and `drop_at_ns` after each call.
+"""
+
+from typing import Final, final
+
+from librt.strings import read_i32_be, read_i64_be
+from mypy_extensions import i64
+
+from warren.core import AmqpError, reply
+from warren.flow import Handle, Kind, PublisherState, Subject
+from warren.protocol.frame import HEARTBEAT_FRAME, PROTOCOL_HEADER, frame
+from warren.protocol.methods import (
+    CONNECTION_CLOSE_OK,
+    ChannelClose,
+    ConnectionClose,
+    ConnectionCloseOk,
+    Method,
+    UnknownMethod,
+    decode,
+)
+from warren.protocol.output import Outbox, Output
+from warren.protocol.properties import P_HEADERS, scan
+from warren.protocol.value import Table
+from warren.protocol.wire import DecodeError
+from warren.queues import TAKEN, ConfirmLedger, Message
+from warren.routing import Exchange
+from warren.security import DEFAULT_EXCHANGE_NAME, Access
+from warren.session import parking, publish
+from warren.session.channel import (
+    EXPECT_BODY,
+    EXPECT_CLOSE_OK,
+    EXPECT_HEADER,
+    EXPECT_METHOD,
+    Channel,
+)
+from warren.session.dispatch import on_channel_method, on_connection_method
+from warren.session.frame_error import (
+    FatalFrameError,
+    content_error,
+    frame_text,
+    misplaced_frame,
+    unknown_frame,
+)
+from warren.session.handshake import Handshake
+from warren.session.publish import P_LONG_WAY
+from warren.session.route import Route, RouteCache, same_octets
+from warren.session.settings import SessionSettings
+from warren.session.settle import on_ack
+from warren.vhost import Broker, VHost
+
+# Phases of a connection, in order.
+HEADER: Final[i64] = 0
+HANDSHAKE: Final[i64] = 1
+RUNNING: Final[i64] = 2
+CLOSING: Final[i64] = 3  # our close is out; only close and close-ok are looked at
+DOOMED: Final[i64] = 4  # nothing more is read; the socket goes when `drop_at_ns` comes
+CLOSED: Final[i64] = 5  # flush what is there, then drop the socket
+
+WORD_PUBLISH: Final[i64] = (60 << 16) | 40
+WORD_ACK: Final[i64] = (60 << 16) | 80
+WORD_NACK: Final[i64] = (60 << 16) | 120
+WORD_REJECT: Final[i64] = (60 << 16) | 90
+WORD_HEADER: Final[i64] = 60 << 16
+
+SECOND_NS: Final[i64] = 1_000_000_000
+# A refused login and a refused tune are answered by silence for this long (AU-1, AU-2).
+SILENCE_NS: Final[i64] = 3 * SECOND_NS
+CLOSE_WAIT_NS: Final[i64] = 30 * SECOND_NS
+# Property bytes longer than this are not remembered for comparison with the next message's.
+PROPS_MEMO_MAX: Final = 512
+
+
+@final
+class Connection:
+    def __init__(
+        self,
+        identity: int,
+        peer: str,
+        peer_port: int,
+        broker: Broker,
+        settings: SessionSettings,
+        outbox: Outbox,
+        *,
+        tls: bool,
+        now_ns: int,
+    ) -> None:
+        self.identity = identity
+        self.peer = peer
+        self.peer_port = peer_port
+        self.tls = tls
+        self.broker = broker
+        self.settings = settings
+        self.output = Output(outbox, settings.unsent_bytes_max)
+        self.phase: i64 = HEADER
+        self.handshake = Handshake(self)
+        self.channels: dict[int, Channel] = {}
+        self.user = ""
+        self.home: VHost | None = None
+        self.client_properties: Table = {}
+        self.capabilities: frozenset[str] = frozenset()
+        self.channel_max = settings.channel_max
+        self.frame_max = settings.frame_max
+        self.heartbeat_s = 0
+        self.connected_ns = now_ns
+        # The payload limit (WI-3): frame_max itself is tolerated; 4096 before tuning.
+        self.payload_max: i64 = 4096
+        self.rest = b""
+        self.cursor: i64 = 0
+        # The channel number of the frame being handled.
+        self.failing: i64 = 0
+        # The method it carries, class id in the upper half; 0 while there is none to name (EX-1).
+        self.failing_method: i64 = 0
+        # A body frame that is being taken piece by piece: what is missing of its payload.
+        self.piece_left: i64 = 0
+        self.piece_channel: Channel | None = None
+        # Routes, and the versions they hold for.
+        self.routes = RouteCache()
+        self.routes_version: i64 = -1
+        self.route: Route | None = None
+        self.props = b""
+        self.traits: i64 = 0
+        self.ledgers: list[ConfirmLedger] = []
+        # Exclusive queues by name, deleted with the connection.
+        self.exclusive: dict[str, None] = {}
+        # Blocking by alarm or credit, and what is parked meanwhile.
+        self.publisher = PublisherState(notifiable=False, alarm=False)
+        self.watchful = False
+        self.parked_channels: dict[int, None] = {}
+        self.parked_bytes: i64 = 0
+        self.block_wait: Handle | None = None
+        self.budget_wait: Handle | None = None
+        self.block_reason = ""
+        self.last_flow_ns: i64 = -1
+        # What the driver looks at.
+        self.reading = True
+        self.drop_at_ns: i64 = now_ns + settings.handshake_timeout_ms * 1_000_000
+        self.close_text = ""
+        # The peer cannot be reached any more, or is not worth a farewell.
+        self.gone = False
+        # Heartbeats.
+        self.octets_in: i64 = 0
+        self.seen_in: i64 = 0
+        self.misses: i64 = 0
+        self.next_look_ns: i64 = 0
+        self.next_channel_tick_ns: i64 = now_ns + settings.channel_tick_ms * 1_000_000
+        self.seen_out: i64 = 0
+        self.last_out_ns: i64 = now_ns
+        self.published: i64 = 0
+        self.subject = Subject(Kind.CONNECTION, f"{peer}:{peer_port}")
+
+    # -- what others ask -----------------------------------------------------------------------
+
+    def pressure(self) -> i64:
+        """How far the consumers of what is published here are behind."""
+        route = self.route
+        if route is None or not route.targets:
+            return 0
+        return route.targets[0].pressure()
+
+    def vhost(self) -> VHost:
+        home = self.home
+        assert home is not None
+        return home
+
+    def capable(self, name: str) -> bool:
+        return name in self.capabilities
+
+    def state(self) -> str:
+        """The state in listings (flow-and-alarms 2.6)."""
+        if self.phase < RUNNING:
+            return self.handshake.state()
+        if self.phase > RUNNING:
+            return "closing" if self.phase < CLOSED else "closed"
+        lingers = self.last_flow_ns >= 0 and (
+            self.broker.turn.now_ns - self.last_flow_ns < 5 * SECOND_NS
+        )
+        return self.publisher.shown(lingers)
+
+    # -- octets in -----------------------------------------------------------------------------
+
+    def receive(self, data: bytes) -> None:
+        """Take what the socket gave; everything that follows from it is done on return."""
+        self.octets_in += len(data)
+        if self.phase == HEADER:
+            data = self._protocol_header(data)
+            if self.phase != HANDSHAKE:
+                return
+        elif self.phase >= DOOMED:
+            return
+        if self.rest:
+            data = self.rest + data
+            self.rest = b""
+        self.cursor = 0
+        while True:
+            try:
+                self._frames(data, self.cursor)
+                break
+            except DecodeError as error:
+                failure = AmqpError(error.code, error.detail, error.class_id, error.method_id)
+                self.fail(failure)
+            except AmqpError as error:
+                self.fail(error)
+            if self.phase >= DOOMED:
+                return
+        if self.cursor < len(data) and self.phase < DOOMED:
+            self.rest = data[self.cursor :]
+        if self.ledgers:
+            self.flush_confirms()
+
+    def _protocol_header(self, data: bytes) -> bytes:
+        if self.rest:
+            data = self.rest + data
+            self.rest = b""
+        if len(data) < 8:
+            # Whatever cannot become a protocol header any more is answered at once.
+            if data[:4] == b"AMQP"[: len(data)]:
+                self.rest = data
+                return b""
+        elif data[:4] == b"AMQP" and data[4:8] in (
+            b"\x00\x00\x09\x01",
+            b"\x01\x01\x00\x09",
+            b"\x01\x01\x08\x00",
+            b"\x01\x01\x09\x01",
+        ):
+            self.phase = HANDSHAKE
+            self.handshake.start()
+            return data[8:]
+        elif len(data) < 8:
+            return b""
+        self.output.write(PROTOCOL_HEADER)
+        self.close_text = "bad protocol header"
+        self.phase = CLOSED
+        return b""
+
+    def _frames(self, data: bytes, pos: i64) -> None:
+        """Handle every whole frame; `cursor` is behind the last one handled or being handled."""
+        size_all: i64 = len(data)
+        if self.piece_left > 0 or self.piece_channel is not None:
+            pos = self._continue_piece(data, pos, size_all)
+        if self.routes_version != self.broker.version:
+            self._forget_routes()
+        channel: Channel | None = None
+        number: i64 = -1
+        while size_all - pos >= 8:
+            word = read_i64_be(data, pos)
+            size = (word >> 8) & 0xFFFFFFFF
+            end = pos + 8 + size
+            if size > self.payload_max:
+                raise FatalFrameError(
+                    f"{frame_text((word >> 56) & 0xFF, data, pos, size_all)}: "
+                    f"{{frame_too_large,{size},{self.payload_max}}}"
+                )
+            if end > size_all:
+                if (word >> 56) & 0xFF == 3:
+                    pos = self._begin_piece(data, pos, size_all, (word >> 40) & 0xFFFF, size)
+                break
+            if data[end - 1] != 0xCE:
+                raise FatalFrameError(
+                    f"{frame_text((word >> 56) & 0xFF, data, pos, end)}: "
+                    f"{{invalid_frame_end_marker,{data[end - 1]}}}"
+                )
+            self.cursor = end
+            wanted = (word >> 40) & 0xFFFF
+            if wanted != number:
+                number = wanted
+                self.failing = number
+                channel = self.channels.get(int(number))
+            if (word >> 56) & 0xFF == 1 and channel is not None and size >= 4:
+                method = i64(read_i32_be(data, pos + 7))
+                if method == WORD_PUBLISH and channel.quick and not self.watchful:
+                    done = self._publish_in_place(channel, data, pos, end, size_all)
+                    if done > 0:
+                        pos = done
+                        continue
+                elif method == WORD_ACK and size == 13 and channel.expect == EXPECT_METHOD:
+                    self.failing_method = WORD_ACK
+                    on_ack(channel, read_i64_be(data, pos + 11), data[pos + 19] & 1 == 1)
+                    pos = end
+                    continue
+            self._on_frame((word >> 56) & 0xFF, number, channel, data, pos, end)
+            if self.phase != RUNNING and self.phase >= CLOSED:
+                return
+            # Whatever it was, it may have changed channels, topology or permissions.
+            number = -1
+            if self.routes_version != self.broker.version:
+                self._forget_routes()
+            pos = end
+        self.cursor = pos
+
+    def _publish_in_place(
+        self, channel: Channel, data: bytes, pos: i64, end: i64, size_all: i64
+    ) -> i64:
+        """Publish a message whose frames are all here; 0 if it must take the general way.
+
+        Otherwise return the position behind its last frame. All positions are checked against
+        the end of the data before they are read.
+        """
+        # The header frame: type, channel, class and weight as the general way would check them.
+        if size_all - end < 22:
+            return 0
+        word = read_i64_be(data, end)
+        head = (word >> 40) & 0xFFFFFF
+        number = (read_i64_be(data, pos) >> 40) & 0xFFFF
+        if head != (2 << 16) | number or i64(read_i32_be(data, end + 7)) != WORD_HEADER:
+            return 0
+        header_size = (word >> 8) & 0xFFFFFFFF
+        header_end = end + 8 + header_size
+        if header_size < 14 or header_size > self.payload_max or header_end > size_all:
+            return 0
+        if data[header_end - 1] != 0xCE:
+            return 0
+        body_size = read_i64_be(data, end + 11)
+        done = header_end
+        if body_size != 0:
+            # The body frame: exactly one, of the whole body.
+            if size_all - header_end < 8:
+                return 0
+            word = read_i64_be(data, header_end)
+            if (word >> 40) & 0xFFFFFF != (3 << 16) | number:
+                return 0
+            if (word >> 8) & 0xFFFFFFFF != body_size or body_size > self.payload_max:
+                return 0
+            done = header_end + 8 + body_size
+            if done > size_all or data[done - 1] != 0xCE:
+                return 0
+        # The route: the same as the last one, a cached one, or the general way finds it.
+        route = self.route
+        start = pos + 11
+        if route is None or not same_octets(data, start, end - 1 - start, route.key):
+            route = self.find_route(channel, data[start : end - 1])
+            self.route = route
+        if route.special:
+            return 0
+        # The properties: the same as the last message's, or validated now.
+        start = end + 19
+        if not same_octets(data, start, header_end - 1 - start, self.props):
+            self.traits = scan(data, start, header_end - 1)
+            self.props = data[start : header_end - 1]
+        traits = self.traits
+        if traits & P_LONG_WAY != 0 or (route.needs_headers and traits & P_HEADERS != 0):
+            return 0
+        body = data[header_end + 7 : done - 1] if body_size != 0 else b""
+        message = Message(route.tail, self.props, body, None, body_size, traits)
+        self.cursor = done
+        channel.published += 1
+        ledger = channel.ledger
+        if ledger is None:
+            single = route.single
+            if single is not None:
+                if single.publish(message, None, 0) == TAKEN:
+                    return done
+                publish.on_held(channel, single)
+                return done
+            for target in route.targets:
+                if target.publish(message, None, 0) != TAKEN:
+                    publish.on_held(channel, target)
+            return done
+        publish.to_queues_confirmed(channel, ledger, route, message)
+        return done
+
+    def find_route(self, channel: Channel, key: bytes) -> Route:
+        route = self.routes.get(key)
+        if route is None:
+            route = publish.make_route(self, channel, key)
+            if not route.special:
+                self.routes.put(route)
+        return route
+
+    def enter(self, vhost: VHost, publisher: PublisherState) -> None:
+        """connection.open was granted."""
+        self.home = vhost
+        vhost.connections += 1
+        self.publisher = publisher
+        self.watchful = publisher.watchful
+        self.phase = RUNNING
+        self.drop_at_ns = 0
+        self.broker.log.event(
+            "info",
+            "connection.open",
+            {"connection": self.subject.name, "user": self.user, "vhost": vhost.name},
+        )
+
+    def on_alarm(self) -> None:
+        """Some alarm was set or cleared."""
+        if self.phase == RUNNING:
+            parking.apply(self, self.publisher.on_alarm(self.broker.alarms.any()))
+            if self.ledgers:
+                self.flush_confirms()
+
+    def on_queue_open(self, channel: Channel, name: str) -> None:
+        """A queue has taken the publishes of this channel that it held."""
+        parking.unblock(channel, name)
+        if channel.ledger is not None:
+            channel.ledger.flush()
+
+    def replay(self, channel: Channel, kind: i64, payload: bytes) -> None:
+        """Handle a frame that was parked; an error ends its channel as it would have then."""
+        self.failing = channel.number
+        self.failing_method = 0
+        try:
+            self.on_payload(kind, channel.number, channel, payload, 0, len(payload))
+        except DecodeError as error:
+            self.fail(AmqpError(error.code, error.detail, error.class_id, error.method_id))
+        except AmqpError as error:
+            self.fail(error)
+
+    def write_content(self, number: i64, method: bytes, message: Message) -> None:
+        """Write a method with content, for what is not a delivery to a consumer."""
+        output = self.output
+        header = (
+            b"\x00\x3c\x00\x00" + int(message.size).to_bytes(8, "big") + message.props
+        )
+        output.write(frame(1, int(number), method) + frame(2, int(number), header))
+        for chunk in message.chunks():
+            output.body_frames(number, chunk)
+
+    def check_access(self, access: Access, name: str, what: str) -> None:
+        """Refuse (403) what the user has no permission for; before existence (VH-3)."""
+        vhost = self.vhost()
+        if self.broker.permissions.allowed(self.user, vhost.name, access, name):
+            return
+        raise AmqpError(
+            reply.ACCESS_REFUSED,
+            f"access to {what} '{name or DEFAULT_EXCHANGE_NAME}' in vhost '{vhost.name}' refused "
+            f"for user '{self.user}'",
+        )
+
+    def check_topic(self, exchange: Exchange, access: Access, key: bytes) -> None:
+        """Refuse (403) a routing or binding key the user has no topic permission for (VH-4)."""
+        vhost = self.vhost()
+        permissions = self.broker.permissions
+        if permissions.topic_allowed(self.user, vhost.name, exchange.name, access, key):
+            return
+        raise AmqpError(
+            reply.ACCESS_REFUSED,
+            f"access to topic '{key.decode()}' in exchange '{exchange.name}' in vhost "
+            f"'{vhost.name}' refused for user '{self.user}'",
+        )
+
+    def _forget_routes(self) -> None:
+        self.routes.clear()
+        self.route = None
+        self.routes_version = self.broker.version
+
+    # -- the general way -----------------------------------------------------------------------
+
+    def _on_frame(
+        self, kind: i64, number: i64, channel: Channel | None, data: bytes, pos: i64, end: i64
+    ) -> None:
+        """Handle one whole frame, data[pos:end]."""
+        self.failing_method = 0
+        if kind == 8:
+            if end - pos != 8:
+                raise unknown_frame(kind, data, pos, end)
+            if number != 0:
+                raise misplaced_frame(kind, data, pos, end)
+            return
+        if kind < 1 or kind > 3:
+            raise unknown_frame(kind, data, pos, end)
+        if number == 0:
+            if kind != 1:
+                raise misplaced_frame(kind, data, pos, end)
+            if self.phase == CLOSING:
+                self._on_method_closing(data, pos, end)
+                return
+            method = self._decode(data, pos + 7, end - 1)
+            self.failing_method = i64(read_i32_be(data, pos + 7))
+            if self.phase == HANDSHAKE:
+                self.handshake.on_method(method)
+            else:
+                on_connection_method(self, method)
+            return
+        if self.phase == CLOSING:
+            return
+        if self.phase != RUNNING:
+            raise AmqpError(
+                reply.CHANNEL_ERROR,
+                f"unexpected frame on channel {number} in connection state {self.state()}",
+            )
+        self._on_channel_frame(kind, number, channel, data, pos, end)
+
+    def _on_channel_frame(
+        self, kind: i64, number: i64, channel: Channel | None, data: bytes, pos: i64, end: i64
+    ) -> None:
+        if channel is not None and channel.parked is not None:
+            if not parking.overtakes(channel, kind, data, pos, end):
+                parking.park(self, channel, kind, data[pos + 7 : end - 1])
+                return
+        self.on_payload(kind, number, channel, data, pos + 7, end - 1)
+
+    def on_payload(
+        self, kind: i64, number: i64, channel: Channel | None, data: bytes, pos: i64, end: i64
+    ) -> None:
+        """Handle the payload data[pos:end] of one frame, received now or parked before."""
+        if kind == 1:
+            if channel is not None and channel.expect == EXPECT_CLOSE_OK:
+                self._on_method_after_exception(channel, data, pos, end)
+                return
+            if channel is not None and channel.expect != EXPECT_METHOD:
+                raise content_error(channel.expect == EXPECT_HEADER, kind, 0)
+            method = self._decode(data, pos, end)
+            self.failing_method = i64(read_i32_be(data, pos))
+            on_channel_method(self, int(number), channel, method, data, pos, end)
+            return
+        if channel is None:
+            raise AmqpError(reply.CHANNEL_ERROR, "expected 'channel.open'")
+        if channel.expect == EXPECT_CLOSE_OK:
+            return
+        if channel.expect == EXPECT_METHOD:
+            raise AmqpError(
+                reply.UNEXPECTED_FRAME,
+                "expected method frame, got non method frame instead",
+            )
+        if kind == 2 and channel.expect != EXPECT_HEADER:
+            raise content_error(False, kind, 0)
+        if kind == 3 and channel.expect != EXPECT_BODY:
+            raise content_error(True, kind, 0)
+        if self.watchful and parking.on_content(self, channel, kind, data[pos:end]):
+            return
+        if kind == 2:
+            publish.on_header(self, channel, data, pos, end)
+        else:
+            publish.on_body(self, channel, data[pos:end])
+
+    def _decode(self, data: bytes, pos: i64, end: i64) -> Method:
+        try:
+            return decode(data, pos, end)
+        except UnknownMethod as error:
+            raise AmqpError(
+                reply.COMMAND_INVALID, error.detail, error.class_id, error.method_id
+            ) from None
+
+    def _on_method_closing(self, data: bytes, pos: i64, end: i64) -> None:
+        try:
+            method = decode(data, pos + 7, end - 1)
+        except DecodeError:
+            return
+        if isinstance(method, ConnectionCloseOk):
+            self.phase = CLOSED
+        elif isinstance(method, ConnectionClose):
+            self.output.write(frame(1, 0, CONNECTION_CLOSE_OK))
+
+    def _on_method_after_exception(
+        self, channel: Channel, data: bytes, pos: i64, end: i64
+    ) -> None:
+        """EX-2: only close-ok and close mean anything on a channel that failed."""
+        word: i64 = i64(read_i32_be(data, pos)) if end - pos >= 4 else 0
+        if word == (20 << 16) | 41:
+            del self.channels[channel.number]
+        elif word == (20 << 16) | 40:
+            del self.channels[channel.number]
+            self.output.write(frame(1, channel.number, b"\x00\x14\x00\x29"))
+
+    # -- body frames in pieces -------------------------------------------------------------------
+
+    def _begin_piece(
+        self, data: bytes, pos: i64, size_all: i64, number: i64, size: i64
+    ) -> i64:
+        """Take the part of an unfinished body frame that is here, if it is worth it."""
+        here = size_all - pos - 7
+        channel = self.channels.get(int(number))
+        if (
+            channel is None
+            or here < 4096
+            or self.phase != RUNNING
+            or channel.expect != EXPECT_BODY
+            or channel.parked is not None
+            or self.watchful
+            or size > channel.body_left
+        ):
+            return pos
+        self.piece_channel = channel
+        self.piece_left = size - here
+        publish.add_body(channel, data[pos + 7 : size_all])
+        return size_all
+
+    def _continue_piece(self, data: bytes, pos: i64, size_all: i64) -> i64:
+        channel = self.piece_channel
+        assert channel is not None
+        here = size_all - pos
+        left = self.piece_left
+        if left > 0 and here > 0:
+            count = left if left < here else here
+            if channel.expect == EXPECT_BODY:
+                publish.add_body(channel, data[pos : pos + count])
+            self.piece_left = left - count
+            pos += count
+            here -= count
+        self.cursor = pos
+        if self.piece_left == 0 and here > 0:
+            self.piece_channel = None
+            if data[pos] != 0xCE:
+                raise AmqpError(
+                    reply.FRAME_ERROR,
+                    f"type 3, body octets: {{invalid_frame_end_marker,{data[pos]}}}",
+                )
+            pos += 1
+            self.cursor = pos
+            if channel.expect == EXPECT_BODY and channel.body_left == 0:
+                publish.complete(self, channel)
+        return pos
+
+    # -- errors and the end ----------------------------------------------------------------------
+
+    def fail(self, error: AmqpError) -> None:
+        """Turn an error into channel.close or connection.close; the code decides (EX-1)."""
+        if self.phase >= CLOSING:
+            return
+        if error.class_id == 0:
+            error.class_id = int(self.failing_method >> 16)
+            error.method_id = int(self.failing_method & 0xFFFF)
+        channel = self.channels.get(int(self.failing))
+        if error.closes_channel_only() and channel is not None and self.phase == RUNNING:
+            self.fail_channel(channel, error)
+            return
+        self.close(error)
+
+    def fail_channel(self, channel: Channel, error: AmqpError) -> None:
+        """EX-2: requeue and remove consumers first, then channel.close, then deaf but for close."""
+        self.broker.log.event(
+            "warning",
+            "channel.error",
+            {
+                "connection": self.subject.name,
+                "channel": channel.number,
+                "user": self.user,
+                "code": error.code,
+                "text": error.detail,
+            },
+        )
+        self.flush_confirms()
+        parking.forget(self, channel)
+        channel.end()
+        channel.expect = EXPECT_CLOSE_OK
+        method = ChannelClose(
+            reply_code=error.code,
+            reply_text=error.text(),
+            class_id=error.class_id,
+            method_id=error.method_id,
+        )
+        self.output.write(frame(1, channel.number, method.encode()))
+
+    def close(self, error: AmqpError) -> None:
+        """EX-3, EX-5: everything of this connection ends, then connection.close goes out."""
+        if self.phase >= CLOSING:
+            return
+        self.broker.log.event(
+            "warning" if error.code != reply.CONNECTION_FORCED else "info",
+            "connection.error",
+            {
+                "connection": self.subject.name,
+                "user": self.user,
+                "code": error.code,
+                "text": error.detail,
+            },
+        )
+        self.close_text = error.text()
+        self._end_everything()
+        method = ConnectionClose(
+            reply_code=error.code,
+            reply_text=error.text(),
+            class_id=error.class_id,
+            method_id=error.method_id,
+        )
+        self.output.write(frame(1, 0, method.encode()))
+        now = self.broker.turn.now_ns
+        if isinstance(error, FatalFrameError):
+            self.phase = DOOMED
+            self.drop_at_ns = now + SILENCE_NS
+            return
+        self.phase = CLOSING
+        wait = CLOSE_WAIT_NS
+        if 0 < self.heartbeat_s < 30:
+            wait = self.heartbeat_s * SECOND_NS
+        self.drop_at_ns = now + wait
+
+    def go_silent(self, why: str) -> None:
+        """Say nothing more and drop the socket in a while: a brake on guessing (AU-1, AU-2)."""
+        self.close_text = why
+        self._end_everything()
+        self.phase = DOOMED
+        self.drop_at_ns = self.broker.turn.now_ns + SILENCE_NS
+
+    def close_by_client(self) -> None:
+        """EX-4: the same for a client's connection.close, then close-ok."""
+        self._end_everything()
+        self.output.write(frame(1, 0, CONNECTION_CLOSE_OK))
+        self.close_text = "closed by client"
+        self.phase = CLOSED
+
+    def lost(self, why: str) -> None:
+        """The socket is gone or is to go: nothing can be sent any more."""
+        if not self.close_text:
+            self.close_text = why
+        if self.phase != CLOSED:
+            self._end_everything()
+            self.phase = CLOSED
+        self.gone = True
+        self.output.discard()
+
+    def _end_everything(self) -> None:
+        self.flush_confirms()
+        for channel in list(self.channels.values()):
+            parking.forget(self, channel)
+            channel.end()
+        self.channels = {}
+        parking.forget_all(self)
+        home = self.home
+        if home is not None:
+            for name in list(self.exclusive):
+                queue = home.queues.get(name)
+                if queue is not None and queue.owner == self.identity:
+                    home.delete_queue(queue)
+            self.exclusive.clear()
+            home.connections -= 1
+            self.home = None
+        self.piece_channel = None
+        self.piece_left = 0
+        self.rest = b""
+        self.routes.clear()
+        self.route = None
+
+    # -- confirms --------------------------------------------------------------------------------
+
+    def flush_confirms(self) -> None:
+        """Send the confirms that became ready since the last call, coalesced (CO-4)."""
+        ledgers = self.ledgers
+        if not ledgers:
+            return
+        self.ledgers = []
+        for ledger in ledgers:
+            ledger.listed = False
+            ledger.flush()
+
+    # -- time ------------------------------------------------------------------------------------
+
+    def tick(self, now_ns: i64) -> None:
+        """Look at the clock: the time limits of handshake and close, heartbeats both ways."""
+        if self.drop_at_ns > 0 and now_ns >= self.drop_at_ns:
+            if self.phase < RUNNING:
+                self.broker.log.event(
+                    "warning",
+                    "connection.handshake_timeout",
+                    {"connection": self.subject.name, "state": self.state()},
+                )
+            self.lost("handshake timeout" if self.phase < RUNNING else "close timeout")
+            return
+        if self.phase == RUNNING:
+            if self.heartbeat_s > 0:
+                self._heartbeat(now_ns)
+            if now_ns >= self.next_channel_tick_ns:
+                self._channel_tick(now_ns)
+
+    def _heartbeat(self, now_ns: i64) -> None:
+        interval = self.heartbeat_s * SECOND_NS
+        out = self.output.octets_out + self.output.size()
+        if out != self.seen_out:
+            self.seen_out = out
+            self.last_out_ns = now_ns
+        elif now_ns - self.last_out_ns >= interval // 2:
+            self.last_out_ns = now_ns
+            # To a peer that reads nothing, one pending heartbeat says as much as a thousand.
+            if self.output.size() < self.output.bound:
+                self.output.write(HEARTBEAT_FRAME)
+                self.seen_out = out + len(HEARTBEAT_FRAME)
+        if now_ns < self.next_look_ns:
+            return
+        self.next_look_ns = now_ns + interval
+        if self.octets_in != self.seen_in or self.publisher.parking:
+            self.seen_in = self.octets_in
+            self.misses = 0
+            return
+        self.misses += 1
+        if self.misses >= 2:
+            self.broker.log.event(
+                "warning",
+                "connection.heartbeat_missed",
+                {
+                    "connection": self.subject.name,
+                    "text": f"missed heartbeats from client, timeout: {self.heartbeat_s}s",
+                },
+            )
+            self.lost("missed heartbeats from client")
+
+    def restart_heartbeat_check(self) -> None:
+        """HB-2: after a pause the look at the client begins afresh."""
+        self.misses = 0
+        self.seen_in = self.octets_in
+        self.next_look_ns = self.broker.turn.now_ns + self.heartbeat_s * SECOND_NS
+
+    def _channel_tick(self, now_ns: i64) -> None:
+        """CT-1: a periodic look at the oldest unacked delivery of each channel."""
+        self.next_channel_tick_ns = now_ns + self.settings.channel_tick_ms * 1_000_000
+        timeout = self.settings.consumer_timeout_ms
+        if timeout <= 0:
+            return
+        for channel in list(self.channels.values()):
+            oldest = channel.outlet.unacked.oldest()
+            if oldest is not None and now_ns - oldest.at_ns > timeout * 1_000_000:
+                self.fail_channel(
+                    channel,
+                    AmqpError(
+                        reply.PRECONDITION_FAILED,
+                        f"delivery acknowledgement on channel {channel.number} timed out. "
+                        f"Timeout value used: {timeout} ms. This timeout value can be "
+                        "configured, see the setting consumer_timeout",
+                    ),
+                )
+
+    def drained(self) -> None:
+        """The socket took what was waiting: consumers of this connection may go on."""
+        self.output.stalled = False
+        for channel in self.channels.values():
+            if channel.outlet.waiting > 0:
+                channel.outlet.wake()

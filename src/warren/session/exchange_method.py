@@ -1,0 +1,103 @@
+"""exchange.declare, delete, bind, unbind (spec section 4; permissions VH-3)."""
+
+from typing import TYPE_CHECKING
+
+from warren.protocol.frame import frame
+from warren.protocol.methods import (
+    EXCHANGE_BIND_OK,
+    EXCHANGE_DECLARE_OK,
+    EXCHANGE_DELETE_OK,
+    EXCHANGE_UNBIND_OK,
+    ExchangeBind,
+    ExchangeDeclare,
+    ExchangeDelete,
+    ExchangeUnbind,
+)
+from warren.routing import (
+    alternate_of,
+    check_deletable,
+    check_kind,
+    check_not_default,
+    check_not_reserved,
+    clean_name,
+)
+from warren.security import Access
+from warren.session.channel import Channel
+
+if TYPE_CHECKING:
+    from warren.session.connection import Connection
+
+
+def on_declare(connection: "Connection", channel: Channel, method: ExchangeDeclare) -> None:
+    vhost = connection.vhost()
+    name = clean_name(method.exchange)
+    if method.passive:
+        check_not_default(name)
+        vhost.routing.exchange(name)
+    else:
+        check_kind(method.type)
+        check_not_default(name)
+        connection.check_access(Access.CONFIGURE, name, "exchange")
+        if name not in vhost.routing.exchanges:
+            check_not_reserved(name)
+            alternate = alternate_of(method.arguments, name, vhost.name)
+            if alternate is not None:
+                connection.check_access(Access.READ, name, "exchange")
+                connection.check_access(Access.WRITE, alternate, "exchange")
+        vhost.routing.declare_exchange(
+            name,
+            method.type,
+            durable=method.durable,
+            auto_delete=method.auto_delete,
+            internal=method.internal,
+            arguments=method.arguments,
+        )
+        vhost.changed()
+    if not method.no_wait:
+        connection.output.write(frame(1, channel.number, EXCHANGE_DECLARE_OK))
+
+
+def on_delete(connection: "Connection", channel: Channel, method: ExchangeDelete) -> None:
+    vhost = connection.vhost()
+    name = clean_name(method.exchange)
+    check_not_default(name)
+    check_deletable(name, vhost.name)
+    connection.check_access(Access.CONFIGURE, name, "exchange")
+    vhost.routing.delete_exchange(name, if_unused=method.if_unused)
+    vhost.sweep()
+    if not method.no_wait:
+        connection.output.write(frame(1, channel.number, EXCHANGE_DELETE_OK))
+
+
+def on_bind(connection: "Connection", channel: Channel, method: ExchangeBind) -> None:
+    source, destination = clean_name(method.source), clean_name(method.destination)
+    _check_bind(connection, source, destination, method.routing_key)
+    vhost = connection.vhost()
+    vhost.routing.bind(
+        source, destination, method.routing_key.encode(), method.arguments, to_queue=False
+    )
+    vhost.changed()
+    if not method.no_wait:
+        connection.output.write(frame(1, channel.number, EXCHANGE_BIND_OK))
+
+
+def on_unbind(connection: "Connection", channel: Channel, method: ExchangeUnbind) -> None:
+    source, destination = clean_name(method.source), clean_name(method.destination)
+    _check_bind(connection, source, destination, method.routing_key)
+    vhost = connection.vhost()
+    vhost.routing.unbind(
+        source, destination, method.routing_key.encode(), method.arguments, to_queue=False
+    )
+    vhost.sweep()
+    if not method.no_wait:
+        connection.output.write(frame(1, channel.number, EXCHANGE_UNBIND_OK))
+
+
+def _check_bind(connection: "Connection", source: str, destination: str, key: str) -> None:
+    check_not_default(destination)
+    connection.check_access(Access.WRITE, destination, "exchange")
+    check_not_default(source)
+    connection.check_access(Access.READ, source, "exchange")
+    found = connection.vhost().routing.exchanges.get(source)
+    if found is not None and found.kind == "topic":
+        connection.check_topic(found, Access.READ, key.encode())

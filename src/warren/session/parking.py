@@ -1,0 +1,229 @@
+"""Publishes that must wait: parked in order, within a byte budget, while acks pass (CF-*, AL-*).
+
+A connection whose publishes are blocked, by an alarm or because it has used up its credit, is read
+on: the frames of its publishing channels are parked, settlements overtake them, and every other
+method keeps its place in its channel's order. When the parked octets exceed the budget, the socket
+is not read until the block ends, and the wait book says so.
+
+Credit is counted only while a queue that is published to holds messages in front of itself: the
+channel then has so much left for that queue, and the reader so much for the channel, as if each
+had been counted from the beginning (the worked example of flow-and-alarms 1.2).
+"""
+
+from typing import TYPE_CHECKING, Final
+
+from librt.strings import read_i32_be
+from mypy_extensions import i64
+
+from warren.flow import CHANNEL_TO_QUEUE, READER_TO_CHANNEL, Effect, Kind, Reason, Subject, Wait
+from warren.protocol.frame import frame
+from warren.protocol.methods import CONNECTION_UNBLOCKED, ConnectionBlocked
+from warren.queues import QueueRef
+from warren.session.channel import Channel, ParkedFrame
+
+if TYPE_CHECKING:
+    from warren.session.connection import Connection
+
+# What a parked frame costs beside its payload.
+FRAME_COST: Final = 64
+
+ACK: Final[i64] = (60 << 16) | 80
+NACK: Final[i64] = (60 << 16) | 120
+REJECT: Final[i64] = (60 << 16) | 90
+CHANNEL_CLOSE: Final[i64] = (20 << 16) | 40
+
+
+def overtakes(channel: Channel, kind: i64, data: bytes, pos: i64, end: i64) -> bool:
+    """Whether a frame passes what is parked on its channel: settlements outside tx, and close."""
+    if kind != 1 or end - pos < 12:
+        return False
+    word = i64(read_i32_be(data, pos + 7))
+    if word == CHANNEL_CLOSE:
+        return True
+    return channel.tx is None and (word == ACK or word == NACK or word == REJECT)
+
+
+def on_content(connection: "Connection", channel: Channel, kind: i64, payload: bytes) -> bool:
+    """Content came while an alarm or lack of credit is on; True if it was parked."""
+    apply(connection, connection.publisher.on_content())
+    if not connection.publisher.parking:
+        return False
+    park(connection, channel, kind, payload)
+    return True
+
+
+def park(connection: "Connection", channel: Channel, kind: i64, payload: bytes) -> None:
+    """Put a frame aside, in its place."""
+    parked = channel.parked
+    if parked is None:
+        parked = []
+        channel.parked = parked
+        channel.quick = False
+        connection.parked_channels[channel.number] = None
+    parked.append(ParkedFrame(kind, payload))
+    connection.parked_bytes += len(payload) + FRAME_COST
+    if connection.reading and connection.parked_bytes > connection.settings.parked_bytes_max:
+        connection.reading = False
+        connection.budget_wait = connection.broker.waits.begin(
+            Wait(
+                Reason.PARKED_BUDGET,
+                connection.subject,
+                None,
+                int(connection.broker.turn.now_ns),
+                setting="parked_bytes_max",
+                detail=f"{connection.parked_bytes} octets parked",
+            )
+        )
+
+
+def apply(connection: "Connection", effects: tuple[Effect, ...]) -> None:
+    """Do what a step of the publisher's machine asks for."""
+    connection.watchful = connection.publisher.watchful
+    for effect in effects:
+        if effect is Effect.PARK_CONTENT:
+            _begin_wait(connection)
+        elif effect is Effect.RESTART_HEARTBEAT_CHECK:
+            connection.restart_heartbeat_check()
+        elif effect is Effect.NOTIFY_BLOCKED:
+            method = ConnectionBlocked(reason=connection.broker.alarms.blocked_reason_text())
+            connection.output.write(frame(1, 0, method.encode()))
+        elif effect is Effect.NOTIFY_UNBLOCKED:
+            connection.output.write(frame(1, 0, CONNECTION_UNBLOCKED))
+        elif effect is Effect.RESUME_CONTENT:
+            _resume(connection)
+
+
+def _begin_wait(connection: "Connection") -> None:
+    broker = connection.broker
+    now = int(broker.turn.now_ns)
+    alarms = broker.alarms.in_force()
+    if alarms:
+        reason = Reason.MEMORY_ALARM
+        setting = "vm_memory_high_watermark"
+        if all(alarm.source.value == "disk" for alarm in alarms):
+            reason, setting = Reason.DISK_ALARM, "disk_free_limit"
+        cause = Subject(Kind.NODE, alarms[0].node)
+        wait = Wait(reason, connection.subject, cause, now, setting=setting)
+    else:
+        connection.last_flow_ns = now
+        channel = next((c for c in connection.channels.values() if c.blocked_on), None)
+        subject = channel_subject(connection, channel) if channel is not None else None
+        wait = Wait(
+            Reason.CREDIT, connection.subject, subject, now, setting=READER_TO_CHANNEL.setting
+        )
+    if connection.block_wait is None:
+        connection.block_wait = broker.waits.begin(wait)
+
+
+def _resume(connection: "Connection") -> None:
+    """The last reason is gone: handle what was parked, channel by channel, then read on."""
+    _end_waits(connection)
+    for number in list(connection.parked_channels):
+        channel = connection.channels.get(number)
+        connection.parked_channels.pop(number, None)
+        if channel is not None and channel.parked is not None:
+            _replay(connection, channel)
+    if not connection.publisher.parking:
+        connection.reading = True
+
+
+def _replay(connection: "Connection", channel: Channel) -> None:
+    frames = channel.parked
+    assert frames is not None
+    channel.parked = None
+    index = 0
+    while index < len(frames):
+        item = frames[index]
+        index += 1
+        connection.parked_bytes -= len(item.payload) + FRAME_COST
+        connection.replay(channel, item.kind, item.payload)
+        if channel.number not in connection.channels:
+            return
+        if channel.is_parked():
+            # Blocked anew in the middle: the rest keeps its order behind what was parked now.
+            channel.park_again(frames[index:])
+            return
+    channel.settle_quick()
+
+
+def forget(connection: "Connection", channel: Channel) -> None:
+    """A channel ends: nothing of it stays parked or charged."""
+    if channel.parked is not None:
+        for item in channel.parked:
+            connection.parked_bytes -= len(item.payload) + FRAME_COST
+        channel.parked = None
+    connection.parked_channels.pop(channel.number, None)
+    for name in list(channel.blocked_on):
+        unblock(channel, name)
+
+
+def forget_all(connection: "Connection") -> None:
+    _end_waits(connection)
+    connection.parked_channels.clear()
+    connection.parked_bytes = 0
+
+
+def _end_waits(connection: "Connection") -> None:
+    broker = connection.broker
+    now = int(broker.turn.now_ns)
+    for handle in (connection.block_wait, connection.budget_wait):
+        if handle is not None:
+            broker.waits.end(handle, now)
+    connection.block_wait = None
+    connection.budget_wait = None
+
+
+# -- credit --------------------------------------------------------------------------------------
+
+
+def channel_subject(connection: "Connection", channel: Channel) -> Subject:
+    return Subject(Kind.CHANNEL, f"{connection.subject.name} ({channel.number})")
+
+
+def charge(channel: Channel, target: QueueRef) -> None:
+    """A publish is held in front of a queue: one credit of the channel for it is gone."""
+    connection = channel.connection
+    held = channel.held_for.get(target.name, 0) + 1
+    if held == 1:
+        target.watch(channel)
+    channel.held_for[target.name] = held
+    if held == CHANNEL_TO_QUEUE.initial:
+        _block_channel(connection, channel, target)
+    if channel.blocked_on:
+        channel.reader_credit -= 1
+        if channel.reader_credit == 0:
+            apply(connection, connection.publisher.on_credit(True))
+
+
+def _block_channel(connection: "Connection", channel: Channel, target: QueueRef) -> None:
+    now = int(connection.broker.turn.now_ns)
+    if not channel.blocked_on:
+        # By now the channel has granted the reader as much as it has taken, and grants no more.
+        channel.reader_credit = READER_TO_CHANNEL.initial + 1
+    vhost = connection.vhost().name
+    channel.blocked_on[target.name] = connection.broker.waits.begin(
+        Wait(
+            Reason.CREDIT,
+            channel_subject(connection, channel),
+            Subject(Kind.QUEUE, target.name, vhost),
+            now,
+            setting=CHANNEL_TO_QUEUE.setting,
+        )
+    )
+    channel.flow_since_ns = now
+
+
+def unblock(channel: Channel, name: str) -> None:
+    """A queue has taken what it held, or is gone: the channel's credit for it is whole again."""
+    connection = channel.connection
+    channel.held_for.pop(name, None)
+    handle = channel.blocked_on.pop(name, None)
+    if handle is None:
+        return
+    connection.broker.waits.end(handle, int(connection.broker.turn.now_ns))
+    if channel.blocked_on:
+        return
+    for other in connection.channels.values():
+        if other.blocked_on and other.reader_credit <= 0:
+            return
+    apply(connection, connection.publisher.on_credit(False))

@@ -1,0 +1,99 @@
+"""Routes of publishes, cached per connection by the bytes of the publish method's arguments.
+
+A `Route` is everything a publish needs that does not depend on its content: targets, the
+ready-made end of the deliver method, flags. It is valid while the routing table and the
+permissions have the version it was made under; the connection clears its cache when that changed.
+
+The cache is bounded in entries and in octets, starts empty, and gives up for a while when a load
+has more distinct keys than it can hold, so that a million routing keys cost the look-up, not the
+filling.
+"""
+
+from typing import Final, final
+
+from librt.strings import read_i64_be
+from mypy_extensions import i64
+
+from warren.queues import QueueRef
+
+ENTRIES_MAX: Final = 1024
+OCTETS_MAX: Final = 262_144
+# Misses in a row, with the cache full, after which nothing is cached for `PASS_COUNT` look-ups.
+PASS_COUNT: Final = 4096
+
+
+@final
+class Route:
+    def __init__(
+        self,
+        key: bytes,
+        tail: bytes,
+        targets: list[QueueRef],
+        *,
+        mandatory: bool,
+        needs_headers: bool,
+        special: bool,
+    ) -> None:
+        # The publish arguments this route was made from, from the ticket to the flag octet.
+        self.key = key
+        self.tail = tail
+        self.targets = targets
+        self.single: QueueRef | None = targets[0] if len(targets) == 1 else None
+        self.mandatory = mandatory
+        # The exchange (or one behind it) looks at the message's headers.
+        self.needs_headers = needs_headers
+        # Not for the short way: headers decide, it is a reply address, or it must be returned.
+        self.special = special
+        # A reply to a direct reply-to address: routing never counts it as routed (DR-4).
+        self.is_reply = False
+
+
+@final
+class RouteCache:
+    def __init__(self) -> None:
+        self.routes: dict[bytes, Route] = {}
+        self.octets: i64 = 0
+        self.hits: i64 = 0
+        self.passing: i64 = 0
+
+    def get(self, key: bytes) -> Route | None:
+        route = self.routes.get(key)
+        if route is not None:
+            self.hits += 1
+        return route
+
+    def put(self, route: Route) -> None:
+        if self.passing > 0:
+            self.passing -= 1
+            return
+        size: i64 = len(route.key) + len(route.tail)
+        if len(self.routes) >= ENTRIES_MAX or self.octets + size > OCTETS_MAX:
+            # Full. If it earned less than it holds, the load has more keys than fit.
+            useless = self.hits < len(self.routes)
+            self.clear()
+            if useless:
+                self.passing = PASS_COUNT
+                return
+        self.routes[route.key] = route
+        self.octets += size
+
+    def clear(self) -> None:
+        self.routes.clear()
+        self.octets = 0
+        self.hits = 0
+
+
+def same_octets(data: bytes, pos: i64, size: i64, key: bytes) -> bool:
+    """Whether `data[pos:pos + size] == key`, without making the slice."""
+    if len(key) != size:
+        return False
+    index: i64 = 0
+    while size - index >= 8:
+        if read_i64_be(data, pos + index) != read_i64_be(key, index):
+            return False
+        index += 8
+    while index < size:
+        if data[pos + index] != key[index]:
+            return False
+        index += 1
+    return True

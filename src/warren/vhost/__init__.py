@@ -1,0 +1,11 @@
+"""Vhosts: the model that joins routing, queues, users and limits, and its changes.
+
+Must never know sessions, sockets or frames; refusals are `AmqpError`s.
+Start reading at `broker.py`, then `vhost.py`.
+"""
+
+from warren.vhost.broker import Broker
+from warren.vhost.reply_address import PREFIX, PSEUDO_QUEUE, ReplyAddress
+from warren.vhost.vhost import VHost
+
+__all__ = ["PREFIX", "PSEUDO_QUEUE", "Broker", "ReplyAddress", "VHost"]

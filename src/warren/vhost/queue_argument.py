@@ -1,0 +1,180 @@
+"""Arguments of queue.declare: which are known, what they may be, when two declares agree.
+
+Follows spec 5.1 (QD-1) and 5.2. Arguments that are not known here are kept, shown and ignored.
+"""
+
+from typing import Final
+
+from warren.core import AmqpError
+from warren.core.reply import PRECONDITION_FAILED, RESOURCE_LOCKED
+from warren.protocol.value import (
+    BOOL,
+    LONG_STRING,
+    Field,
+    Table,
+    kind_name,
+    same_value,
+    term_text,
+)
+from warren.routing import queue_label
+
+# 3.10's upper bound of message-ttl and expires: ten years in milliseconds.
+MILLISECONDS_MAX: Final = 315_360_000_000
+PRIORITY_MAX: Final = 255
+
+OVERFLOWS: Final = (b"drop-head", b"reject-publish", b"reject-publish-dlx")
+MODES: Final = (b"default", b"lazy")
+QUEUE_TYPES: Final = (b"classic",)
+
+# Every argument that is compared when a queue is declared again, in the order of comparison.
+COMPARED: Final = (
+    "x-expires",
+    "x-message-ttl",
+    "x-dead-letter-exchange",
+    "x-dead-letter-routing-key",
+    "x-max-length",
+    "x-max-length-bytes",
+    "x-max-priority",
+    "x-overflow",
+    "x-queue-mode",
+    "x-single-active-consumer",
+    "x-queue-type",
+    "x-queue-master-locator",
+)
+
+
+def validate(arguments: Table, name: str, vhost: str) -> None:
+    """Refuse arguments whose value makes no sense (406)."""
+    for key, item in arguments.items():
+        reason = _reason(key, item, arguments)
+        if reason == "type":
+            raise AmqpError(
+                PRECONDITION_FAILED,
+                f"invalid type '{kind_name(int(item.kind))}' for arg '{key}' in "
+                f"{queue_label(name, vhost)}",
+            )
+        if reason:
+            raise AmqpError(
+                PRECONDITION_FAILED,
+                f"invalid arg '{key}' for {queue_label(name, vhost)}: {reason}",
+            )
+
+
+def _reason(key: str, item: Field, arguments: Table) -> str:
+    """Say what is wrong with one argument; empty if nothing is."""
+    if key == "x-message-ttl":
+        return _number(item, 0, MILLISECONDS_MAX)
+    if key == "x-expires":
+        return _number(item, 1, MILLISECONDS_MAX)
+    if key in ("x-max-length", "x-max-length-bytes"):
+        return _number(item, 0, None)
+    if key == "x-max-priority":
+        reason = _number(item, 0, None)
+        value = item.value
+        if not reason and isinstance(value, int) and value > PRIORITY_MAX:
+            return f"{{max_value_exceeded,{value}}}"
+        return reason
+    if key == "x-single-active-consumer":
+        return "" if item.kind == BOOL else _unacceptable(item)
+    if key == "x-dead-letter-exchange":
+        return "" if item.kind == LONG_STRING else "type"
+    if key == "x-dead-letter-routing-key":
+        if item.kind != LONG_STRING:
+            return "type"
+        if "x-dead-letter-exchange" not in arguments:
+            return "routing_key_but_no_dlx_defined"
+        return ""
+    return _choice(key, item)
+
+
+def _choice(key: str, item: Field) -> str:
+    value = item.value
+    if key == "x-overflow":
+        if item.kind != LONG_STRING:
+            return _unacceptable(item)
+        return "" if value in OVERFLOWS else "invalid_overflow"
+    if key == "x-queue-mode":
+        if item.kind != LONG_STRING:
+            return _unacceptable(item)
+        return "" if value in MODES else f"\"unsupported queue mode '{term_text(item)}'\""
+    if key == "x-queue-type":
+        if item.kind != LONG_STRING:
+            return _unacceptable(item)
+        return "" if value in QUEUE_TYPES else f"\"unsupported queue type '{term_text(item)}'\""
+    return ""
+
+
+def _number(item: Field, least: int, most: int | None) -> str:
+    value = item.value
+    if not isinstance(value, int) or isinstance(value, bool):
+        return f'"expected integer, got {kind_name(int(item.kind))}"'
+    if value < 0:
+        return f"{{value_negative,{value}}}"
+    if value < least:
+        return f"{{value_zero,{value}}}"
+    if most is not None and value > most:
+        return f"{{value_too_large,{value}}}"
+    return ""
+
+
+def _unacceptable(item: Field) -> str:
+    return f"{{unacceptable_type,{kind_name(int(item.kind))}}}"
+
+
+def check_equivalent(
+    name: str,
+    vhost: str,
+    *,
+    durable: tuple[bool, bool],
+    auto_delete: tuple[bool, bool],
+    arguments: tuple[Table, Table],
+) -> None:
+    """Refuse a declare that differs from the queue there is; each pair is (received, current)."""
+    label = queue_label(name, vhost)
+    for argument, pair in (("durable", durable), ("auto_delete", auto_delete)):
+        if pair[0] != pair[1]:
+            raise _inequivalent(argument, label, f"'{_word(pair[0])}'", f"'{_word(pair[1])}'")
+    received_table, current_table = arguments
+    for key in COMPARED:
+        received, current = _compared(received_table, key), _compared(current_table, key)
+        if same_value(received, current):
+            continue
+        if received is None or current is None:
+            raise _inequivalent(key, label, _typed(received), _typed(current))
+        raise _inequivalent(
+            key, label, f"'{term_text(received)}'", f"'{term_text(current)}'"
+        )
+
+
+def _compared(arguments: Table, key: str) -> Field | None:
+    item = arguments.get(key)
+    if key == "x-queue-type" and item is not None and item.value == b"classic":
+        return None
+    return item
+
+
+def _inequivalent(argument: str, label: str, received: str, current: str) -> AmqpError:
+    return AmqpError(
+        PRECONDITION_FAILED,
+        f"inequivalent arg '{argument}' for {label}: received {received} but current is {current}",
+    )
+
+
+def _typed(item: Field | None) -> str:
+    if item is None:
+        return "none"
+    return f"the value '{term_text(item)}' of type '{kind_name(int(item.kind))}'"
+
+
+def _word(flag: bool) -> str:
+    return "true" if flag else "false"
+
+
+def locked(name: str, vhost: str) -> AmqpError:
+    """405: the queue belongs to another connection, or the exclusive flag differs (QD-1, QD-2)."""
+    return AmqpError(
+        RESOURCE_LOCKED,
+        f"cannot obtain exclusive access to locked {queue_label(name, vhost)}. It could be "
+        "originally declared on another connection or the exclusive property value does not "
+        "match that of the original declaration.",
+    )
