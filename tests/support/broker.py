@@ -21,6 +21,7 @@ from tests.support.wire import Client
 ROOT: Final = Path(__file__).resolve().parents[2]
 START_SECONDS: Final = 60.0  # The reference takes some seconds, more on a busy machine.
 STOP_SECONDS: Final = 30.0
+ADVANCED: Final = {"channel_tick_interval"}  # Settings the reference takes in its other file only.
 
 Settings = dict[str, str | int]
 
@@ -67,7 +68,7 @@ class Broker:
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
                 self.command,
-                cwd=ROOT,
+                cwd=self.log.parent,
                 env=self.environment,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -193,8 +194,10 @@ def start_broker(
 
 def _reference(broker: Broker, command: str, directory: Path, settings: Settings) -> None:
     lines = [f"listeners.tcp.1 = 127.0.0.1:{broker.port}", "log.console = false"]
-    lines += [f"{key} = {value}" for key, value in settings.items()]
+    lines += [f"{key} = {value}" for key, value in settings.items() if key not in ADVANCED]
+    advanced = [f"{{{key}, {value}}}" for key, value in settings.items() if key in ADVANCED]
     (directory / "rabbitmq.conf").write_text("\n".join(lines) + "\n")
+    (directory / "advanced.config").write_text(f"[{{rabbit, [{', '.join(advanced)}]}}].\n")
     (directory / "enabled_plugins").write_text("[].\n")
     broker.command = [command]
     broker.environment |= {
@@ -203,6 +206,7 @@ def _reference(broker: Broker, command: str, directory: Path, settings: Settings
         "RABBITMQ_MNESIA_BASE": str(directory / "mnesia"),
         "RABBITMQ_LOG_BASE": str(directory / "log"),
         "RABBITMQ_CONFIG_FILE": str(directory / "rabbitmq.conf"),
+        "RABBITMQ_ADVANCED_CONFIG_FILE": str(directory / "advanced.config"),
         "RABBITMQ_ENABLED_PLUGINS_FILE": str(directory / "enabled_plugins"),
         "RABBITMQ_PID_FILE": str(directory / "pid"),
         "RABBITMQ_DIST_PORT": str(broker.port + 30),
