@@ -21,7 +21,7 @@ from warren.bench.result import ConsumersResult, Counts, Tick
 from warren.bench.stream import Stream
 from warren.bench.verify import Track, Verdict
 
-RECEIVE_OCTETS: Final = 262144
+RECEIVE_OCTETS: Final = 131072
 # A turn that read less than this per connection may nap (--coalesce).
 SMALL_OCTETS: Final = 32768
 WAIT_S: Final = 0.02

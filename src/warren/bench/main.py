@@ -50,7 +50,3 @@ def perform(options: Options) -> tuple[report.Report, str]:
     outcome = run_load(options, terminal_display(quiet=options.quiet))
     result = report.build(options, outcome)
     return result, report.to_text(result)
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

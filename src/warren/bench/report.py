@@ -142,6 +142,7 @@ def describe_machine(options: Options, outcome: Outcome) -> Report:
             "cpu_s": round(machine.broker_cpu_s, 3),
             "cpu_us_per_published": micro(machine.broker_cpu_s, published),
             "cpu_us_per_consumed": micro(machine.broker_cpu_s, consumed),
+            "written_bytes": machine.written_octets,
             "rss_begin_mib": round(machine.memory_begin.rss, 1),
             "rss_peak_mib": round(machine.memory_peak.rss, 1),
             "anonymous_peak_mib": round(machine.memory_peak.anonymous, 1),

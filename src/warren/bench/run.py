@@ -31,6 +31,7 @@ class Machine:
     broker_cpu_s: float = 0.0
     busy_s: float = 0.0
     elapsed_s: float = 0.0
+    written_octets: int = 0
     memory_begin: Memory = NO_MEMORY
     memory_peak: Memory = NO_MEMORY
     memory_end: Memory = NO_MEMORY
@@ -56,6 +57,7 @@ class Sampler:
         self.machine = Machine(load_average=load_average())
         self.machine.memory_begin = self.machine.memory_peak = self.tree.memory()
         self.cpu_begin_s = self.tree.cpu_s()
+        self.written_begin = self.tree.written_octets()
         self.busy_begin_s = machine_busy_s()
         self.begin_s = self.scanned_s = time.monotonic()
 
@@ -73,6 +75,7 @@ class Sampler:
         self.sample()
         self.machine.memory_end = self.tree.memory()
         self.machine.broker_cpu_s = self.tree.cpu_s() - self.cpu_begin_s
+        self.machine.written_octets = self.tree.written_octets() - self.written_begin
         self.machine.busy_s = machine_busy_s() - self.busy_begin_s
         self.machine.elapsed_s = time.monotonic() - self.begin_s
         return self.machine

@@ -1,0 +1,1 @@
+"""The benchmark: scenarios, brokers, the runner and its report."""

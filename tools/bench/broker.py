@@ -1,0 +1,194 @@
+"""Brokers under test: each run gets a fresh process and an empty data folder.
+
+Invariant: only processes started here are stopped, by the process group they were started in.
+"""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+HOST = "127.0.0.1"
+START_TIMEOUT_S = 60.0
+STOP_TIMEOUT_S = 30.0
+RABBITMQ_SERVER = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")
+
+
+class StartError(Exception):
+    """A broker could not be started."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a broker keeps its files and listens."""
+
+    folder: Path
+    port: int  # the three above it are the broker's as well
+
+    @property
+    def tls_port(self) -> int:
+        return self.port + 1
+
+    @property
+    def certificate(self) -> Path:
+        return self.folder.parent / "certificate.pem"
+
+    @property
+    def key(self) -> Path:
+        return self.folder.parent / "key.pem"
+
+
+@dataclass(slots=True)
+class Broker:
+    """A running broker."""
+
+    process: subprocess.Popen[bytes]
+    place: Place
+    start_s: float = 0.0
+    companions: list[subprocess.Popen[bytes]] = field(default_factory=list)
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    def stop(self) -> None:
+        """End the process group and remove the data."""
+        for process in [self.process, *self.companions]:
+            end_group(process)
+        shutil.rmtree(self.place.folder, ignore_errors=True)
+
+
+def end_group(process: subprocess.Popen[bytes]) -> None:
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, number)
+        try:
+            process.wait(STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            continue
+
+
+def launch(
+    command: list[str], place: Place, environment: dict[str, str]
+) -> subprocess.Popen[bytes]:
+    log = (place.folder / "output.log").open("ab")
+    with log:
+        return subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            env=os.environ | environment,
+            start_new_session=True,
+        )
+
+
+def answers(port: int) -> bool:
+    """Whether something there starts an AMQP handshake."""
+    try:
+        with socket.create_connection((HOST, port), 5.0) as sock:
+            sock.sendall(b"AMQP\x00\x00\x09\x01")
+            return sock.recv(8)[:1] == b"\x01"
+    except OSError:
+        return False
+
+
+def wait_until_up(broker: Broker, began_s: float) -> None:
+    while not answers(broker.place.port):
+        if broker.process.poll() is not None or time.monotonic() - began_s > START_TIMEOUT_S:
+            output = (broker.place.folder / "output.log").read_text(errors="replace")
+            broker.stop()
+            raise StartError(f"the broker did not start:\n{output[-2000:]}")
+        time.sleep(0.01)
+    broker.start_s = time.monotonic() - began_s
+
+
+def make_certificate(folder: Path) -> None:
+    """A self-signed certificate for the TLS scenario."""
+    if (folder / "certificate.pem").exists():
+        return
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2",
+         "-subj", "/CN=localhost", "-keyout", str(folder / "key.pem"),
+         "-out", str(folder / "certificate.pem")],
+        check=True, capture_output=True,
+    )  # fmt: skip
+
+
+def tls_lines(place: Place) -> str:
+    return (
+        f"listeners.ssl.1 = {HOST}:{place.tls_port}\n"
+        f"ssl_options.certfile = {place.certificate}\n"
+        f"ssl_options.keyfile = {place.key}\n"
+        "ssl_options.verify = verify_none\n"
+        "ssl_options.fail_if_no_peer_cert = false\n"
+    )
+
+
+def start_warren(place: Place, *, tls: bool, command: list[str], pure: bool) -> Broker:
+    """Warren, compiled or as plain Python."""
+    prepare(place, tls=tls)
+    words = [*command, "start", "--data-dir", str(place.folder / "data")]
+    if tls:
+        config = place.folder / "warren.conf"
+        config.write_text(f"listeners.tcp.1 = {HOST}:{place.port}\n" + tls_lines(place))
+        words += ["--config", str(config)]
+    else:
+        words += ["--port", str(place.port)]
+    began_s = time.monotonic()
+    broker = Broker(launch(words, place, {"WARREN_PURE": "1"} if pure else {}), place)
+    wait_until_up(broker, began_s)
+    return broker
+
+
+def start_rabbitmq(place: Place, *, tls: bool) -> Broker:
+    """RabbitMQ as the distribution installs it, on loopback, with its own name service."""
+    prepare(place, tls=tls)
+    (place.folder / "rabbitmq.conf").write_text(
+        f"listeners.tcp.1 = {HOST}:{place.port}\n"
+        "disk_free_limit.absolute = 500MB\n"
+        "log.file.level = warning\n" + (tls_lines(place) if tls else "")
+    )
+    (place.folder / "plugins").write_text("[].\n")
+    names_port = str(place.port + 3)
+    environment = {
+        "HOME": str(place.folder),
+        "RABBITMQ_NODENAME": f"bench{place.port}@localhost",
+        "RABBITMQ_MNESIA_BASE": str(place.folder / "mnesia"),
+        "RABBITMQ_LOG_BASE": str(place.folder / "log"),
+        "RABBITMQ_CONFIG_FILE": str(place.folder / "rabbitmq"),
+        "RABBITMQ_ENABLED_PLUGINS_FILE": str(place.folder / "plugins"),
+        "RABBITMQ_DIST_PORT": str(place.port + 2),
+        "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": "-kernel inet_dist_use_interface {127,0,0,1}",
+        "ERL_EPMD_PORT": names_port,
+        "ERL_EPMD_ADDRESS": HOST,
+    }
+    # Its own name service, kept in the foreground so that it ends with the run.
+    names = launch(["epmd", "-port", names_port, "-address", HOST], place, {})
+    began_s = time.monotonic()
+    process = launch([str(RABBITMQ_SERVER)], place, environment)
+    broker = Broker(process, place, companions=[names])
+    wait_until_up(broker, began_s)
+    return broker
+
+
+def prepare(place: Place, *, tls: bool) -> None:
+    shutil.rmtree(place.folder, ignore_errors=True)
+    place.folder.mkdir(parents=True)
+    if tls:
+        make_certificate(place.folder.parent)
+
+
+def rabbitmq_is_installed() -> bool:
+    return RABBITMQ_SERVER.exists()
+
+
+def rabbitmq_version() -> str:
+    libraries = Path("/usr/lib/rabbitmq/lib")
+    found = sorted(libraries.glob("rabbitmq_server-*")) if libraries.exists() else []
+    return found[-1].name.removeprefix("rabbitmq_server-") if found else "unknown"

@@ -1,0 +1,165 @@
+"""The scenarios of the benchmark, as data: what `warren bench` is told for each.
+
+A scenario is one or more steps against one broker; each step gives a row of its own. Durations are
+left to the runner (`--seconds`), except where a step counts messages.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+# What a row compares: deliveries, publishes, latency, memory of connections, or connections.
+Measure = Literal["consumed", "published", "latency", "idle", "connect"]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One run of the load generator."""
+
+    row: str  # the name of the row
+    title: str
+    options: str  # of `warren bench`, as on a command line
+    measure: Measure = "consumed"
+    messages: int = 0  # publish so many instead of for a time
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """Steps that run one after the other against one fresh broker."""
+
+    name: str
+    steps: tuple[Step, ...]
+    tls: bool = False
+    durable: bool = False  # meaningful beside the disk's floor
+    quick: bool = True  # part of --quick
+
+
+def one(
+    name: str,
+    title: str,
+    options: str,
+    measure: Measure = "consumed",
+    *,
+    tls: bool = False,
+    durable: bool = False,
+    quick: bool = True,
+) -> Scenario:
+    return Scenario(
+        name, (Step(name, title, options, measure),), tls=tls, durable=durable, quick=quick
+    )
+
+
+# Short reads make the load generator nap, so that it does not take the processor from the broker.
+FLOOD = "--coalesce 500 "
+SAFE = "--coalesce 200 --confirm 1000 --ack-every 50 --prefetch 500 "
+FILL = 2_000_000
+
+SCENARIOS: tuple[Scenario, ...] = (
+    one("transient-12", "transient, 12 B", FLOOD + "--size 12"),
+    one("transient-128", "transient, 128 B", FLOOD + "--size 128"),
+    one("transient-1k", "transient, 1 KiB", FLOOD + "--size 1k"),
+    one("transient-64k", "transient, 64 KiB", FLOOD + "--size 64k --block 512k"),
+    one("confirms", "128 B, confirms in a window of 1000, acks by 50", SAFE + "--size 128"),
+    one(
+        "fanout",
+        "128 B to 10 queues, one producer",
+        FLOOD + "--size 128 --exchange fanout --queues 10 --consumers 10",
+    ),
+    one(
+        "fanout-channels",
+        "128 B to 10 queues, consumers on different channels",
+        FLOOD + "--size 128 --exchange fanout --queues 10 --consumers 10 --consumer-channel 5+",
+    ),
+    one(
+        "ten",
+        "128 B, 10 producers, 10 consumers, 10 queues",
+        FLOOD + "--size 128 --producers 10 --consumers 10 --queues 10",
+    ),
+    one(
+        "fifty-in-flight",
+        "128 B, 50 producers and consumers, window 1",
+        "--size 128 --producers 50 --consumers 50 --queues 50 --confirm 1 --ack-every 1 "
+        "--prefetch 1",
+    ),
+    one(
+        "mixed-topic",
+        "12 B to 1 KiB mixed, 100 routing keys, topic exchange",
+        FLOOD + "--size 12:40,128:30,512:20,1024:10 --exchange topic --routing-keys 100",
+    ),
+    one("other-channel", "128 B, consumer on channel 7", FLOOD + "--size 128 --consumer-channel 7"),
+    one("frame-max", "128 B, consumer frame_max 4096", FLOOD + "--size 128 --frame-max 4096"),
+    one(
+        "frame-max-64k",
+        "64 KiB, consumer frame_max 4096",
+        FLOOD + "--size 64k --block 512k --frame-max 4096",
+        quick=False,
+    ),
+    one(
+        "million-keys",
+        "128 B, a million distinct routing keys",
+        FLOOD + "--size 128 --exchange topic --routing-keys 1000000",
+    ),
+    one(
+        "million-bindings",
+        "128 B, topic exchange with a million bindings",
+        FLOOD + "--size 128 --exchange topic --routing-keys 1000000 --bind-each-key",
+        quick=False,
+    ),
+    one(
+        "headers", "128 B, 5 headers, all properties", FLOOD + "--size 128 --headers 5 --properties"
+    ),
+    one("tls", "128 B over TLS", FLOOD + "--size 128 --tls-insecure", tls=True),
+    one(
+        "latency",
+        "latency at 5,000/s, 128 B",
+        "--latency --rate 5000 --size 128",
+        "latency",
+    ),
+    one(
+        "latency-persistent",
+        "latency at 5,000/s, 128 B, persistent, confirmed",
+        "--latency --rate 5000 --size 128 --persistent --durable --confirm 1000 --ack-every 50 "
+        "--prefetch 500",
+        "latency",
+        durable=True,
+        quick=False,
+    ),
+    one(
+        "persistent",
+        "persistent 1 KiB, durable queue, confirms 1000, acks by 50",
+        SAFE + "--size 1k --persistent --durable",
+        durable=True,
+        quick=False,
+    ),
+    Scenario(
+        "fill-drain",
+        (
+            Step(
+                "fill",
+                f"persistent 1 KiB, publish only, {FILL:,} messages",
+                "--size 1k --persistent --durable --publish-only",
+                "published",
+                FILL,
+            ),
+            Step(
+                "drain",
+                "draining these, acks by 50",
+                "--size 1k --drain --ack-every 50 --prefetch 500 --coalesce 100",
+            ),
+        ),
+        durable=True,
+        quick=False,
+    ),
+    one("idle", "1,000 idle connections", "--idle 1000", "idle"),
+    one("connect", "connections opened and closed", "--connect-rate 0", "connect"),
+)
+
+
+def pick(names: list[str], *, quick: bool) -> list[Scenario]:
+    """The scenarios of these names; without names all, or the quick ones."""
+    known = {scenario.name: scenario for scenario in SCENARIOS}
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        raise SystemExit(f"unknown scenario {unknown[0]!r}; known: {', '.join(known)}")
+    if names:
+        return [known[name] for name in names]
+    return [scenario for scenario in SCENARIOS if scenario.quick or not quick]
