@@ -3,9 +3,10 @@
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Final, TextIO, final
+from typing import TYPE_CHECKING, Final, TextIO, final
 
-from warren.server.view import ConnectionPage, Diag, Health, QueuePage, Status
+if TYPE_CHECKING:
+    from warren.server.view import ConnectionPage, Diag, Health, QueuePage, Status
 
 _UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB")
 _NUMBERS: Final = frozenset({"ready", "unacked", "consumers", "channels"})
@@ -40,7 +41,7 @@ def paint(stream: TextIO | None = None, env: Mapping[str, str] = os.environ) -> 
     return Paint(seen and not env.get("NO_COLOR") and env.get("TERM") != "dumb")
 
 
-def status_text(status: Status, colour: Paint) -> str:
+def status_text(status: "Status", colour: Paint) -> str:
     """The node on one page."""
     listens = [f"{one.protocol} {address(one.address, one.port)}" for one in status.listeners]
     rates = status.rates
@@ -75,7 +76,7 @@ def status_text(status: Status, colour: Paint) -> str:
     return f"{colour.bold(status.node)}  {title}\n{_aligned(rows)}"
 
 
-def health_text(health: Health, colour: Paint) -> str:
+def health_text(health: "Health", colour: Paint) -> str:
     """Each check, and what to do about those that failed."""
     width = max((len(check.name) for check in health.checks), default=0)
     lines = []
@@ -83,7 +84,7 @@ def health_text(health: Health, colour: Paint) -> str:
         if check.ok:
             lines.append(f"  {colour.good('ok  ')}  {check.name}")
             continue
-        reason = check.reason.value if check.reason is not None else "failed"
+        reason = str(check.reason or "failed")
         detail = f": {check.detail}" if check.detail else ""
         lines.append(f"  {colour.bad('FAIL')}  {check.name:<{width}}  {reason}{detail}")
         if check.advice:
@@ -92,7 +93,7 @@ def health_text(health: Health, colour: Paint) -> str:
     return "\n".join([f"{colour.bold(health.node)}  {verdict}", *lines])
 
 
-def diag_text(diag: Diag, colour: Paint) -> str:
+def diag_text(diag: "Diag", colour: Paint) -> str:
     """Build, modules, paths, limits and settings."""
     native = sum(one.compiled for one in diag.modules)
     general = [
@@ -116,7 +117,7 @@ def diag_text(diag: Diag, colour: Paint) -> str:
     return "\n\n".join(parts)
 
 
-def queues_text(page: QueuePage, colour: Paint, *, offset: int) -> str:
+def queues_text(page: "QueuePage", colour: Paint, *, offset: int) -> str:
     """A page of queues."""
     heads = ("vhost", "name", "state", "ready", "unacked", "consumers", "features")
     rows = [
@@ -142,7 +143,7 @@ def queues_text(page: QueuePage, colour: Paint, *, offset: int) -> str:
     return table(heads, rows, colour) + _remaining(offset, len(rows), page.total)
 
 
-def connections_text(page: ConnectionPage, colour: Paint, *, offset: int) -> str:
+def connections_text(page: "ConnectionPage", colour: Paint, *, offset: int) -> str:
     """A page of connections."""
     heads = ("name", "user", "vhost", "state", "channels", "tls", "client")
     rows = [

@@ -4,22 +4,25 @@ A subject is drawn in full once; where it comes again (two channels that wait fo
 named only. A circle of waits ends the same way.
 """
 
-import shutil
+import os
 import textwrap
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from warren.cli.render import Paint, clean, duration
-from warren.server.view import WhyReply, WhyStep
+
+if TYPE_CHECKING:
+    from warren.server.view import WhyReply, WhyStep
 
 _WIDTH_MIN: Final = 40
+_WIDTH_UNKNOWN: Final = 100
 _WIDTH_MAX: Final = 120
 # Chains have a handful of links; beyond this the text would be all margin.
 _DEPTH_MAX: Final = 30
 
 
-def why_text(reply: WhyReply, colour: Paint, *, width: int = 0) -> str:
+def why_text(reply: "WhyReply", colour: Paint, *, width: int = 0) -> str:
     """Return the tree of a reply."""
-    wide = width or shutil.get_terminal_size((100, 24)).columns
+    wide = width or _terminal_width()
     steps: dict[str, list[WhyStep]] = {}
     for step in reply.steps:
         steps.setdefault(step.subject, []).append(step)
@@ -36,8 +39,18 @@ def why_text(reply: WhyReply, colour: Paint, *, width: int = 0) -> str:
     return "\n".join(drawing.lines)
 
 
+def _terminal_width() -> int:
+    given = os.environ.get("COLUMNS", "")
+    if given.isdecimal() and int(given) > 0:
+        return int(given)
+    try:
+        return os.get_terminal_size().columns or _WIDTH_UNKNOWN
+    except OSError:
+        return _WIDTH_UNKNOWN
+
+
 class _Drawing:
-    def __init__(self, steps: dict[str, list[WhyStep]], colour: Paint, width: int) -> None:
+    def __init__(self, steps: dict[str, list["WhyStep"]], colour: Paint, width: int) -> None:
         self.lines: list[str] = []
         self._steps = steps
         self._colour = colour
@@ -60,7 +73,7 @@ class _Drawing:
             last = index == len(waits) - 1
             self._step(step, margin, last)
 
-    def _step(self, step: WhyStep, margin: str, last: bool) -> None:
+    def _step(self, step: "WhyStep", margin: str, last: bool) -> None:
         beam = "└─ " if last else "├─ "
         below = margin + ("   " if last else "│  ")
         head = f"{step.state} {duration(step.since_ms)}, {step.reason}"

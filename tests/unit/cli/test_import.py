@@ -6,7 +6,7 @@ import sys
 import pytest
 
 SHOW = "import {module}, sys; print(*(one for one in sys.modules))"
-HEAVY = {"asyncio", "uvloop", "ssl", "logging", "tomllib", "warren.server.config"}
+HEAVY = {"asyncio", "uvloop", "ssl", "logging", "tomllib", "msgspec", "warren.server.config"}
 
 
 def loaded(module: str) -> set[str]:
