@@ -10,7 +10,6 @@ from typing import Final
 
 SYSTEM_DATA_DIR: Final = Path("/var/lib/warren")
 SOCKET_NAME: Final = "control.sock"
-LOCK_NAME: Final = "node.lock"
 
 
 def default_data_dir(env: Mapping[str, str], *, superuser: bool | None = None) -> Path:
