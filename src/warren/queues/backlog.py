@@ -10,13 +10,14 @@ frees block by block.
 
 from typing import Final, final
 
-from mypy_extensions import i64
+from mypy_extensions import i64, mypyc_attr
 
 from warren.queues.message import Message
 
 BLOCK_SIZE: Final = 256
 
 
+@mypyc_attr(acyclic=True)
 @final
 class Block:
     def __init__(self) -> None:
@@ -88,6 +89,7 @@ class Backlog:
         return blocks
 
 
+@mypyc_attr(acyclic=True)
 @final
 class ReturnedMessage:
     def __init__(self, seq: i64, message: Message) -> None:

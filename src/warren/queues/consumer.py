@@ -44,8 +44,9 @@ class Consumer:
         self.unacked: i64 = 0
         self.passed_over = False
         self.gone = False
-        self.next: Consumer = self
-        self.previous: Consumer = self
+        # The neighbours in the circle; None outside it.
+        self.next: Consumer | None = None
+        self.previous: Consumer | None = None
         self.group: ConsumerGroup | None = None
         raw_tag = tag.encode()
         self.method = b"\x00\x3c\x00\x3c" + bytes((len(raw_tag),)) + raw_tag
@@ -61,9 +62,7 @@ class Consumer:
         number = int(self.outlet.number)
         size = len(self.method) + 9 + len(tail)
         self.tail = tail
-        self.opening = (
-            b"\x01" + number.to_bytes(2, "big") + size.to_bytes(4, "big") + self.method
-        )
+        self.opening = b"\x01" + number.to_bytes(2, "big") + size.to_bytes(4, "big") + self.method
         closing = tail + b"\xce\x02" + number.to_bytes(2, "big")
         self.middle = b"\x00" + closing
         self.middle_again = b"\x01" + closing
@@ -103,9 +102,7 @@ class Consumer:
         if self.no_ack:
             queue.settled_count += 1
         else:
-            outlet.unacked.add(
-                Delivery(tag, seq, message, queue, self, outlet.turn.now_ns)
-            )
+            outlet.unacked.add(Delivery(tag, seq, message, queue, self, outlet.turn.now_ns))
             self.unacked += 1
             queue.unacked_count += 1
         group = self.group
@@ -141,6 +138,7 @@ class ConsumerGroup:
             self.cursor = consumer
         else:
             last = cursor.previous
+            assert last is not None
             last.next = consumer
             consumer.previous = last
             consumer.next = cursor
@@ -148,15 +146,18 @@ class ConsumerGroup:
 
     def leave(self, consumer: Consumer) -> None:
         following = consumer.next
+        before = consumer.previous
+        assert following is not None
+        assert before is not None
         if following is consumer:
             self.cursor = None
         else:
-            consumer.previous.next = following
-            following.previous = consumer.previous
+            before.next = following
+            following.previous = before
             if self.cursor is consumer:
                 self.cursor = following
-        consumer.next = consumer
-        consumer.previous = consumer
+        consumer.next = None
+        consumer.previous = None
 
 
 @final

@@ -6,14 +6,16 @@ is flushed with one system call. So a turn costs one send per peer, however many
 """
 
 import asyncio
-from typing import Final, final
+from typing import Final, final, TYPE_CHECKING
 
-from mypy_extensions import i64
 
 from warren.core import Clock
 from warren.protocol.output import Outbox
-from warren.session import Connection
 from warren.vhost import Broker
+
+if TYPE_CHECKING:
+    from mypy_extensions import i64
+    from warren.session import Connection
 
 # Links are looked at by the clock in turns: each one every `TICK_SLOTS` x `TICK_S`.
 TICK_SLOTS: Final = 8

@@ -1,10 +1,9 @@
 """Listening sockets: who is let in, how many at a time, and what happens without descriptors."""
 
-import asyncio
 import errno
 import socket
 import ssl
-from typing import Final, final
+from typing import Final, final, TYPE_CHECKING
 
 from warren.core.log import EventLog
 from warren.runtime.loop import listening_sockets
@@ -15,6 +14,9 @@ from warren.server.tls import server_context
 from warren.server.tls_link import TlsLink
 from warren.server.view import ListenerRow
 from warren.session import Connection, SessionSettings
+
+if TYPE_CHECKING:
+    import asyncio
 
 # Connections taken in one go: a storm of them must not hold up those that are there.
 ACCEPT_MAX: Final = 32

@@ -6,12 +6,14 @@ dropped. A second signal drops at once.
 """
 
 import asyncio
+import gc
 import signal
 import sys
 from typing import Final, final
 
 import warren
 from warren.core import AmqpError, reply
+from warren.flow import Change
 from warren.protocol.value import Table, field
 from warren.runtime import SystemClock, SystemRandom
 from warren.runtime.lock import FileLock
@@ -39,7 +41,7 @@ MONITOR_S: Final = 1.0
 def server_properties(settings: Settings) -> Table:
     """What clients are told about this server; configured properties win (spec 2.1)."""
     properties: Table = {
-        "capabilities": field({name: True for name in SERVER_CAPABILITIES}),
+        "capabilities": field(dict.fromkeys(SERVER_CAPABILITIES, True)),
         "cluster_name": field(settings.cluster()),
         "copyright": field("Apache License 2.0"),
         "information": field("See the documentation of Warren"),
@@ -88,12 +90,8 @@ class Node:
             mechanisms=Mechanisms(),
         )
         self.broker.add_vhost(settings.default_vhost)
-        users.add(
-            settings.default_user, settings.default_pass.encode(), random, ("administrator",)
-        )
-        permissions.put(
-            Permission(settings.default_user, settings.default_vhost, ".*", ".*", ".*")
-        )
+        users.add(settings.default_user, settings.default_pass.encode(), random, ("administrator",))
+        permissions.put(Permission(settings.default_user, settings.default_vhost, ".*", ".*", ".*"))
         self.hub = Hub(loop, self.broker, clock)
         self.listeners = Listeners(self.hub, settings, session_settings(settings), log)
         self.memory = MemoryMonitor(settings, self.broker.alarms)
@@ -119,7 +117,7 @@ class Node:
             self.watchdog(watchdog_ns / 1e9)
         self.running = True
         forms = self.view.forms
-        print(
+        print(  # noqa: T201 - where everything is, for who started it
             banner(
                 self.settings,
                 self.listeners.rows,
@@ -151,6 +149,8 @@ class Node:
                 },
             )
             self.tell_alarms()
+            if edge.change is Change.SET:
+                gc.collect()
         self.log.tell_suppressed()
         self.view.sample()
         if not self.stopping:
@@ -211,6 +211,9 @@ class Node:
 def run(settings: Settings) -> int:
     """Run a node in the foreground until it is stopped; return the exit code."""
     settings.data_dir.mkdir(parents=True, exist_ok=True)
+    # Every cycle of the broker is broken where its object ends; what the cycle collector would
+    # do is walk millions of waiting messages for nothing.
+    gc.disable()
     lock = FileLock(settings.data_dir / "warren.lock")
     clock = SystemClock()
     log = open_log(settings, clock)

@@ -133,7 +133,8 @@ class View:
         if subject.kind is Kind.CHANNEL:
             name, _, number = subject.name.rpartition(" (")
             return any(
-                one.subject.name == name and number[:-1].isdigit()
+                one.subject.name == name
+                and number[:-1].isdigit()
                 and int(number[:-1]) in one.channels
                 for one in self._connections()
             )

@@ -6,15 +6,17 @@ publishes into a queue whose consumers fall behind sits out a few turns, so that
 limit serves consumers as much as publishers.
 """
 
-import asyncio
 import socket
-from typing import Final, final
+from typing import Final, final, TYPE_CHECKING
 
-from mypy_extensions import i64
 
 from warren.runtime.loop import RECEIVE_MAX
 from warren.server.hub import Hub, Link
 from warren.session import CLOSED, Connection
+
+if TYPE_CHECKING:
+    from mypy_extensions import i64
+    import asyncio
 
 RECEIVE_MIN: Final = 16_384
 # A read whose handling takes longer than this is halved next time; below half, doubled.
@@ -82,7 +84,7 @@ class SocketLink(Link):
         pressure = connection.pressure()
         if pressure > BACKLOG_STEP:
             rest = pressure // BACKLOG_STEP
-            self.rest = rest if rest < REST_MAX else REST_MAX
+            self.rest = min(REST_MAX, rest)
         self.look()
 
     def look(self) -> None:

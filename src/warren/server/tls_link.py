@@ -5,13 +5,13 @@ high-water mark, above which output stays in the session and counts as unsent th
 """
 
 import asyncio
-import ssl
 from typing import TYPE_CHECKING, Final, cast, final
 
 from warren.server.hub import Hub, Link
-from warren.session import CLOSED, Connection
+from warren.session import CLOSED
 
 if TYPE_CHECKING:
+    import ssl
     from warren.server.listener import Listeners
 
 HIGH_WATER: Final = 262_144

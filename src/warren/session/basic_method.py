@@ -58,9 +58,7 @@ def on_consume(connection: "Connection", channel: Channel, method: BasicConsume)
     priority = _check_arguments(method.arguments, name, queue.vhost)
     every = queue.consumers.every
     if (method.exclusive and every) or queue.has_exclusive_consumer():
-        raise AmqpError(
-            reply.ACCESS_REFUSED, f"{queue_label(name, queue.vhost)} in exclusive use"
-        )
+        raise AmqpError(reply.ACCESS_REFUSED, f"{queue_label(name, queue.vhost)} in exclusive use")
     consumer = Consumer(
         tag,
         queue,
@@ -173,5 +171,3 @@ def on_credit(channel: Channel, tag: str) -> None:
     if tag not in channel.consumers:
         raise AmqpError(reply.PRECONDITION_FAILED, f"unknown consumer tag '{tag}'")
     raise AmqpError(reply.NOT_IMPLEMENTED, "basic.credit")
-
-

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Final, final
 
 from mypy_extensions import i64
 
-from warren.flow import Handle
 from warren.protocol.frame import frame
 from warren.protocol.methods import BasicCancel
 from warren.queues import Consumer, Delivery, Message, Outlet
-from warren.queues.confirm import ConfirmLedger
 from warren.queues.outlet import ConsumerOwner
-from warren.session.route import Route
-from warren.vhost import ReplyAddress
 
 if TYPE_CHECKING:
+    from warren.vhost import ReplyAddress
+    from warren.session.route import Route
+    from warren.queues.confirm import ConfirmLedger
+    from warren.flow import Handle
     from warren.session.connection import Connection
 
 # Where a channel stands between frames.
@@ -151,6 +151,8 @@ class Channel(ConsumerOwner):
             connection.vhost().remove_consumer(consumer)
         self.consumers.clear()
         self.outlet.consumers = []
+        # Nothing of a channel that ended may keep it alive: the cycle collector does not run.
+        self.outlet.owner = None
         if self.reply is not None:
             connection.broker.drop_reply_address(self.reply)
             self.reply = None

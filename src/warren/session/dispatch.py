@@ -70,7 +70,7 @@ def on_connection_method(connection: "Connection", method: Method) -> None:
         )
 
 
-def on_channel_method(
+def on_channel_method(  # noqa: C901 - one branch a method, the common ones first
     connection: "Connection",
     number: int,
     channel: Channel | None,

@@ -5,6 +5,7 @@ from mypy_extensions import i64
 from warren.core import AmqpError, reply
 from warren.protocol.frame import snippet_text
 
+
 class FatalFrameError(AmqpError):
     """Octets that cannot be framed any more: close, then read nothing on (EX-5)."""
 

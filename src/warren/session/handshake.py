@@ -4,12 +4,10 @@ Owns who the peer is and what was agreed. A refused login is told only to client
 understand it and answered by silence otherwise (AU-1); the true reason goes to the log.
 """
 
-from typing import TYPE_CHECKING, Final, final
-
-from mypy_extensions import i64
+from typing import TYPE_CHECKING, Final
 
 from warren.core import AmqpError, reply
-from warren.flow import Handle, PublisherState
+from warren.flow import PublisherState
 from warren.protocol.frame import FRAME_MIN_SIZE, FRAME_OVERHEAD, frame
 from warren.protocol.methods import (
     CONNECTION_OPEN_OK,
@@ -42,152 +40,154 @@ SERVER_CAPABILITIES: Final = (
 )
 
 
-@final
-class Handshake:
-    def __init__(self, connection: "Connection") -> None:
-        self.connection = connection
-        self.step: i64 = 0
-        self.wait: Handle | None = None
+# What is waited for; `Connection.handshake_step` counts through these.
+WAIT_START_OK: Final = 1
+WAIT_TUNE_OK: Final = 2
+WAIT_OPEN: Final = 3
 
-    def state(self) -> str:
-        if self.step < 2:
-            return "starting"
-        return "tuning" if self.step == 2 else "opening"
 
-    def start(self) -> None:
-        """The protocol header was right: introduce the server."""
-        connection = self.connection
-        method = ConnectionStart(
-            version_major=0,
-            version_minor=9,
-            server_properties=connection.settings.server_properties,
-            mechanisms=connection.broker.mechanisms.offered().encode(),
-            locales=b"en_US",
-        )
-        self.step = 1
-        connection.output.write(frame(1, 0, method.encode()))
+def state_text(step: int) -> str:
+    """The state in listings while a connection is not open yet."""
+    if step == WAIT_TUNE_OK:
+        return "tuning"
+    return "opening" if step == WAIT_OPEN else "starting"
 
-    def on_method(self, method: Method) -> None:
-        if self.step == 1 and isinstance(method, ConnectionStartOk):
-            self._on_start_ok(method)
-        elif self.step == 2 and isinstance(method, ConnectionTuneOk):
-            self._on_tune_ok(method)
-        elif self.step == 3 and isinstance(method, ConnectionOpen):
-            self._on_open(method)
-        elif isinstance(method, ConnectionClose):
-            self.connection.close_by_client()
-        elif isinstance(method, ConnectionCloseOk):
-            self.connection.lost("close-ok during negotiation")
-        else:
-            raise AmqpError(
-                reply.CHANNEL_ERROR, f"unexpected method in connection state {self.state()}"
-            )
 
-    # -- who it is -------------------------------------------------------------------------------
+def start(connection: "Connection") -> None:
+    """The protocol header was right: introduce the server."""
+    method = ConnectionStart(
+        version_major=0,
+        version_minor=9,
+        server_properties=connection.settings.server_properties,
+        mechanisms=connection.broker.mechanisms.offered().encode(),
+        locales=b"en_US",
+    )
+    connection.handshake_step = WAIT_START_OK
+    connection.output.write(frame(1, 0, method.encode()))
 
-    def _on_start_ok(self, method: ConnectionStartOk) -> None:
-        connection = self.connection
-        broker = connection.broker
-        connection.client_properties = method.client_properties
-        connection.capabilities = _capabilities(method.client_properties)
-        mechanism = broker.mechanisms.find(method.mechanism)
-        if mechanism is None:
-            self._refuse_silently(f"unknown authentication mechanism '{method.mechanism}'")
-            return
-        outcome = mechanism.read(method.response)
-        if isinstance(outcome, Malformed):
-            self._refuse_silently(outcome.detail)
-            return
-        verdict: User | Refusal
-        if isinstance(outcome, Proven):
-            user = broker.users.get(outcome.user_name)
-            if user is None:
-                self._refuse_silently("the proven identity is no user")
-                return
-            verdict = broker.users.admit(user, connection.peer)
-        else:
-            verdict = broker.users.authenticate(
-                outcome.user_name, outcome.password, connection.peer
-            )
-        if isinstance(verdict, Refusal):
-            self._refuse(verdict, method.mechanism)
-            return
-        connection.user = verdict.name
-        settings = connection.settings
-        tune = ConnectionTune(
-            channel_max=settings.channel_max,
-            frame_max=settings.frame_max,
-            heartbeat=settings.heartbeat_s,
-        )
-        self.step = 2
-        connection.output.write(frame(1, 0, tune.encode()))
 
-    def _refuse(self, refusal: Refusal, mechanism: str) -> None:
-        """AU-1: the reason is for the log; the client hears that it was refused, or nothing."""
-        connection = self.connection
-        connection.broker.log.event(
-            "warning",
-            "login.refused",
-            {
-                "connection": connection.subject.name,
-                "user": refusal.user_name,
-                "mechanism": mechanism,
-                "reason": refusal.reason.value,
-            },
-        )
-        if not connection.capable("authentication_failure_close"):
-            connection.go_silent("login refused")
-            return
+def on_method(connection: "Connection", method: Method) -> None:
+    step = connection.handshake_step
+    if step == WAIT_START_OK and isinstance(method, ConnectionStartOk):
+        _on_start_ok(connection, method)
+    elif step == WAIT_TUNE_OK and isinstance(method, ConnectionTuneOk):
+        _on_tune_ok(connection, method)
+    elif step == WAIT_OPEN and isinstance(method, ConnectionOpen):
+        _on_open(connection, method)
+    elif isinstance(method, ConnectionClose):
+        connection.close_by_client()
+    elif isinstance(method, ConnectionCloseOk):
+        connection.lost("close-ok during negotiation")
+    else:
         raise AmqpError(
-            reply.ACCESS_REFUSED,
-            f"Login was refused using authentication mechanism {mechanism}. "
-            "For details see the broker logfile.",
+            reply.CHANNEL_ERROR, f"unexpected method in connection state {connection.state()}"
         )
 
-    def _refuse_silently(self, why: str) -> None:
-        connection = self.connection
-        connection.broker.log.event(
-            "warning", "login.malformed", {"connection": connection.subject.name, "reason": why}
-        )
-        connection.go_silent(why)
 
-    # -- what is agreed --------------------------------------------------------------------------
+# -- who it is -------------------------------------------------------------------------------
 
-    def _on_tune_ok(self, method: ConnectionTuneOk) -> None:
-        connection = self.connection
-        settings = connection.settings
-        _check_tuned("frame_max", method.frame_max, settings.frame_max, FRAME_MIN_SIZE)
-        _check_tuned("channel_max", method.channel_max, settings.channel_max, 1)
-        connection.frame_max = method.frame_max
-        connection.channel_max = method.channel_max
-        connection.heartbeat_s = method.heartbeat
-        # WI-3: payloads up to frame_max itself are tolerated. Without a limit the largest
-        # message bounds a frame.
-        connection.payload_max = method.frame_max or settings.max_message_size
-        connection.output.body_max = (
-            method.frame_max - FRAME_OVERHEAD if method.frame_max else settings.max_message_size
-        )
-        connection.restart_heartbeat_check()
-        self.step = 3
 
-    def _on_open(self, method: ConnectionOpen) -> None:
-        connection = self.connection
-        broker = connection.broker
-        name = method.virtual_host
-        vhost = broker.vhosts.get(name)
-        if vhost is None:
-            raise AmqpError(reply.NOT_ALLOWED, f"vhost {name} not found")
-        if not broker.permissions.may_enter(connection.user, name):
-            raise AmqpError(
-                reply.NOT_ALLOWED, f"access to vhost '{name}' refused for user '{connection.user}'"
-            )
-        connection.enter(
-            vhost,
-            PublisherState(
-                notifiable=connection.capable("connection.blocked"), alarm=broker.alarms.any()
-            ),
+def _on_start_ok(connection: "Connection", method: ConnectionStartOk) -> None:
+    broker = connection.broker
+    connection.client_properties = method.client_properties
+    connection.capabilities = _capabilities(method.client_properties)
+    mechanism = broker.mechanisms.find(method.mechanism)
+    if mechanism is None:
+        _refuse_silently(connection, f"unknown authentication mechanism '{method.mechanism}'")
+        return
+    outcome = mechanism.read(method.response)
+    if isinstance(outcome, Malformed):
+        _refuse_silently(connection, outcome.detail)
+        return
+    verdict: User | Refusal
+    if isinstance(outcome, Proven):
+        user = broker.users.get(outcome.user_name)
+        if user is None:
+            _refuse_silently(connection, "the proven identity is no user")
+            return
+        verdict = broker.users.admit(user, connection.peer)
+    else:
+        verdict = broker.users.authenticate(outcome.user_name, outcome.password, connection.peer)
+    if isinstance(verdict, Refusal):
+        _refuse(connection, verdict, method.mechanism)
+        return
+    connection.user = verdict.name
+    settings = connection.settings
+    tune = ConnectionTune(
+        channel_max=settings.channel_max,
+        frame_max=settings.frame_max,
+        heartbeat=settings.heartbeat_s,
+    )
+    connection.handshake_step = WAIT_TUNE_OK
+    connection.output.write(frame(1, 0, tune.encode()))
+
+
+def _refuse(connection: "Connection", refusal: Refusal, mechanism: str) -> None:
+    """AU-1: the reason is for the log; the client hears that it was refused, or nothing."""
+    connection.broker.log.event(
+        "warning",
+        "login.refused",
+        {
+            "connection": connection.subject.name,
+            "user": refusal.user_name,
+            "mechanism": mechanism,
+            "reason": refusal.reason.value,
+        },
+    )
+    if not connection.capable("authentication_failure_close"):
+        connection.go_silent("login refused")
+        return
+    raise AmqpError(
+        reply.ACCESS_REFUSED,
+        f"Login was refused using authentication mechanism {mechanism}. "
+        "For details see the broker logfile.",
+    )
+
+
+def _refuse_silently(connection: "Connection", why: str) -> None:
+    connection.broker.log.event(
+        "warning", "login.malformed", {"connection": connection.subject.name, "reason": why}
+    )
+    connection.go_silent(why)
+
+
+# -- what is agreed --------------------------------------------------------------------------
+
+
+def _on_tune_ok(connection: "Connection", method: ConnectionTuneOk) -> None:
+    settings = connection.settings
+    _check_tuned("frame_max", method.frame_max, settings.frame_max, FRAME_MIN_SIZE)
+    _check_tuned("channel_max", method.channel_max, settings.channel_max, 1)
+    connection.frame_max = method.frame_max
+    connection.channel_max = method.channel_max
+    connection.heartbeat_s = method.heartbeat
+    # WI-3: payloads up to frame_max itself are tolerated. Without a limit the largest
+    # message bounds a frame.
+    connection.payload_max = method.frame_max or settings.max_message_size
+    connection.output.body_max = (
+        method.frame_max - FRAME_OVERHEAD if method.frame_max else settings.max_message_size
+    )
+    connection.restart_heartbeat_check()
+    connection.handshake_step = WAIT_OPEN
+
+
+def _on_open(connection: "Connection", method: ConnectionOpen) -> None:
+    broker = connection.broker
+    name = method.virtual_host
+    vhost = broker.vhosts.get(name)
+    if vhost is None:
+        raise AmqpError(reply.NOT_ALLOWED, f"vhost {name} not found")
+    if not broker.permissions.may_enter(connection.user, name):
+        raise AmqpError(
+            reply.NOT_ALLOWED, f"access to vhost '{name}' refused for user '{connection.user}'"
         )
-        connection.output.write(frame(1, 0, CONNECTION_OPEN_OK))
+    connection.enter(
+        vhost,
+        PublisherState(
+            notifiable=connection.capable("connection.blocked"), alarm=broker.alarms.any()
+        ),
+    )
+    connection.output.write(frame(1, 0, CONNECTION_OPEN_OK))
 
 
 def _check_tuned(what: str, value: int, limit: int, least: int) -> None:

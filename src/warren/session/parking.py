@@ -40,7 +40,7 @@ def overtakes(channel: Channel, kind: i64, data: bytes, pos: i64, end: i64) -> b
     word = i64(read_i32_be(data, pos + 7))
     if word == CHANNEL_CLOSE:
         return True
-    return channel.tx is None and (word == ACK or word == NACK or word == REJECT)
+    return channel.tx is None and (word in (ACK, NACK, REJECT))
 
 
 def on_content(connection: "Connection", channel: Channel, kind: i64, payload: bytes) -> bool:

@@ -46,9 +46,7 @@ if TYPE_CHECKING:
     from warren.session.connection import Connection
 
 # Properties that make a message take the general way.
-P_LONG_WAY: Final = (
-    P_BAD_MODE | P_ROUTED_HEADERS | P_EXPIRATION | P_USER_ID | P_REPLY_TO_DIRECT
-)
+P_LONG_WAY: Final = P_BAD_MODE | P_ROUTED_HEADERS | P_EXPIRATION | P_USER_ID | P_REPLY_TO_DIRECT
 WORD_PUBLISH: Final = (60 << 16) | 40
 # 3.10's bound for `expiration`: ten years in milliseconds.
 EXPIRATION_MAX: Final = 315_360_000_000
@@ -74,9 +72,7 @@ def begin(channel: Channel, arguments: bytes) -> None:
     channel.quick = False
 
 
-def on_header(
-    connection: "Connection", channel: Channel, data: bytes, pos: i64, end: i64
-) -> None:
+def on_header(connection: "Connection", channel: Channel, data: bytes, pos: i64, end: i64) -> None:
     if end - pos < 14:
         raise AmqpError(reply.FRAME_ERROR, "cannot decode content header: too short")
     connection.failing_method = WORD_PUBLISH
@@ -353,9 +349,7 @@ def _header_keys(headers: Table) -> list[bytes]:
         for entry in value:
             if not isinstance(entry, Field) or entry.kind != LONG_STRING:
                 kind = kind_name(int(entry.kind)) if isinstance(entry, Field) else "undefined"
-                raise _refused(
-                    f'invalid message: {{unacceptable_type_in_header,"{name}",{kind}}}'
-                )
+                raise _refused(f'invalid message: {{unacceptable_type_in_header,"{name}",{kind}}}')
             assert isinstance(entry.value, bytes)
             keys.append(entry.value)
     return keys

@@ -1,13 +1,10 @@
 """Ack, nack, reject and recover: what channels do to what they hold (spec AK-*, RC-*, TX-2)."""
 
-
-
 from mypy_extensions import i64
 
 from warren.core import AmqpError, reply
 from warren.queues import Delivery
 from warren.session.channel import Channel, Settlement, requeue
-
 
 
 def on_ack(channel: Channel, tag: i64, multiple: bool) -> None:
@@ -84,5 +81,3 @@ def unknown_tag(tag: i64) -> AmqpError:
         reply.PRECONDITION_FAILED,
         f"unknown delivery tag {tag & 0xFFFFFFFFFFFFFFFF}",
     )
-
-

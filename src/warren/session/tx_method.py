@@ -1,4 +1,4 @@
-"""Confirm and transaction modes, and what commit and rollback do (spec CO-1, CO-5, TX-1 to TX-5)."""
+"""Confirm and transaction modes: select, commit, rollback (spec CO-1, CO-5, TX-1 to TX-5)."""
 
 from typing import TYPE_CHECKING
 

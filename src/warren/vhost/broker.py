@@ -4,9 +4,8 @@ Everything that sessions share. It owns no socket and no clock: the server hands
 """
 
 import base64
-from typing import final
+from typing import final, TYPE_CHECKING
 
-from mypy_extensions import i64
 
 from warren.core import Clock, Random
 from warren.core.log import EventLog
@@ -15,6 +14,9 @@ from warren.queues import Outlet, Turn
 from warren.security import Mechanisms, Permissions, UserStore
 from warren.vhost.reply_address import ReplyAddress
 from warren.vhost.vhost import VHost
+
+if TYPE_CHECKING:
+    from mypy_extensions import i64
 
 
 @final

@@ -141,9 +141,7 @@ def check_equivalent(
             continue
         if received is None or current is None:
             raise _inequivalent(key, label, _typed(received), _typed(current))
-        raise _inequivalent(
-            key, label, f"'{term_text(received)}'", f"'{term_text(current)}'"
-        )
+        raise _inequivalent(key, label, f"'{term_text(received)}'", f"'{term_text(current)}'")
 
 
 def _compared(arguments: Table, key: str) -> Field | None:

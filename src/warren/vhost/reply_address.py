@@ -4,12 +4,14 @@ A reply is written straight to the requesting channel if it lives; nothing is st
 the address is random, so that a forged or outdated one leads nowhere.
 """
 
-from typing import Final, final
+from typing import Final, final, TYPE_CHECKING
 
 from mypy_extensions import i64
 
-from warren.protocol.output import Output
 from warren.queues import TAKEN, ConfirmLedger, Message, Outlet, QueueRef
+
+if TYPE_CHECKING:
+    from warren.protocol.output import Output
 
 PSEUDO_QUEUE: Final = "amq.rabbitmq.reply-to"
 PREFIX: Final = "amq.rabbitmq.reply-to."
