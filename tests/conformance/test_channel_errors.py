@@ -246,7 +246,7 @@ def test_a_request_without_a_reply_consumer(channel: Channel, queue: str) -> Non
 
 
 @pytest.mark.slow
-@pytest.mark.rule("CH-37", "CT-1")
+@pytest.mark.rule("CH-8", "CT-1")
 def test_a_delivery_that_is_not_acknowledged_in_time(start_broker: StartBroker) -> None:
     settings = {"consumer_timeout": 1000, "channel_tick_interval": 1000}
     client = start_broker(settings=settings).connect()

@@ -20,7 +20,7 @@ def exchange_text(name: str, argument: str, received: str, current: str) -> str:
     return queue_text(name, argument, received, current).replace("queue", "exchange", 1)
 
 
-@pytest.mark.rule("CH-8", "QD-1")
+@pytest.mark.rule("CH-7", "QD-1")
 @pytest.mark.parametrize("argument", ["durable", "auto_delete"])
 @pytest.mark.parametrize("current", [False, True])
 def test_a_queue_with_another_flag(
@@ -33,7 +33,7 @@ def test_a_queue_with_another_flag(
     channel.expect_close(406, queue_text(name, argument, received, was), method="queue.declare")
 
 
-@pytest.mark.rule("CH-8", "QD-1")
+@pytest.mark.rule("CH-7", "QD-1")
 def test_durable_is_compared_before_auto_delete_and_arguments(
     channel: Channel, unique: Any
 ) -> None:
@@ -47,7 +47,7 @@ def test_durable_is_compared_before_auto_delete_and_arguments(
     again.expect_close(406, queue_text(name, "auto_delete", "'true'", "'false'"))
 
 
-@pytest.mark.rule("CH-8", "QD-1")
+@pytest.mark.rule("CH-7", "QD-1")
 @pytest.mark.parametrize(
     ("key", "one", "other", "kind"),
     [
@@ -83,7 +83,7 @@ def test_an_argument_with_another_value_or_none(
     again.expect_close(406, queue_text(name, key, current, "none"))
 
 
-@pytest.mark.rule("CH-8", "QD-1")
+@pytest.mark.rule("CH-7", "QD-1")
 def test_the_routing_key_for_dead_letters_is_compared(channel: Channel, unique: Any) -> None:
     name = unique("q")
     arguments = {"x-dead-letter-exchange": "x", "x-dead-letter-routing-key": "one"}
@@ -121,7 +121,7 @@ def test_the_classic_type_equals_none(channel: Channel, unique: Any) -> None:
     channel.queue_declare(plain, exclusive=True, arguments={"x-queue-type": "classic"})
 
 
-@pytest.mark.rule("CH-8", "XC-3")
+@pytest.mark.rule("CH-7", "XC-3")
 @pytest.mark.parametrize("argument", ["durable", "auto_delete", "internal"])
 @pytest.mark.parametrize("current", [False, True])
 def test_an_exchange_with_another_flag(
@@ -136,7 +136,7 @@ def test_an_exchange_with_another_flag(
     )
 
 
-@pytest.mark.rule("CH-8", "XC-3")
+@pytest.mark.rule("CH-7", "XC-3")
 def test_an_exchange_of_another_type(channel: Channel, unique: Any) -> None:
     name = unique("x")
     channel.exchange_declare(name, "fanout")
@@ -144,7 +144,7 @@ def test_an_exchange_of_another_type(channel: Channel, unique: Any) -> None:
     channel.expect_close(406, exchange_text(name, "type", "'topic'", "'fanout'"))
 
 
-@pytest.mark.rule("CH-8", "XC-3")
+@pytest.mark.rule("CH-7", "XC-3")
 def test_another_alternate_exchange(channel: Channel, unique: Any) -> None:
     name, key = unique("x"), "alternate-exchange"
     channel.exchange_declare(name, arguments={key: "one"})
