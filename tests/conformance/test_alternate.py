@@ -13,9 +13,7 @@ def declare(channel: Channel, name: str, kind: str, alternate: str) -> None:
 
 
 @pytest.mark.rule("EE-2")
-def test_only_what_has_no_destination_goes_to_the_alternate(
-    channel: Channel, unique: Any
-) -> None:
+def test_only_what_has_no_destination_goes_to_the_alternate(channel: Channel, unique: Any) -> None:
     first, second = unique("x"), unique("x")
     wanted, rest = (channel.queue_declare(exclusive=True).queue for _ in range(2))
     channel.exchange_declare(second, "fanout")
@@ -96,9 +94,7 @@ def test_the_alternate_is_not_used_if_a_bound_exchange_leads_nowhere(
 
 
 @pytest.mark.rule("EE-2", "EE-1")
-def test_the_alternate_of_an_exchange_on_the_way(
-    channel: Channel, queue: str, unique: Any
-) -> None:
+def test_the_alternate_of_an_exchange_on_the_way(channel: Channel, queue: str, unique: Any) -> None:
     source, middle, other = unique("x"), unique("x"), unique("x")
     channel.exchange_declare(source, "fanout")
     channel.exchange_declare(other, "fanout")
@@ -119,15 +115,4 @@ def test_what_the_alternate_took_is_confirmed(channel: Channel, queue: str, uniq
     channel.confirm_select()
     channel.publish(b"x", exchange=first, mandatory=True)
     assert channel.wait_confirms(1) == {1: "ack"}
-    assert bodies(channel, queue) == [b"x"]
-
-
-@pytest.mark.rule("EE-2")
-def test_an_alternate_that_is_the_default_exchange(channel: Channel, unique: Any) -> None:
-    """The keys that mean nothing to the exchange may be queue names."""
-    first = unique("x")
-    queue = channel.queue_declare(exclusive=True).queue
-    declare(channel, first, "direct", "")
-    channel.publish(b"x", exchange=first, routing_key=queue, mandatory=True)
-    channel.sync()
     assert bodies(channel, queue) == [b"x"]

@@ -87,6 +87,7 @@ def test_a_declare_without_waiting(channel: Channel, queue: str, unique: Any) ->
     channel.publish(b"x", exchange=name)
     assert bodies(channel, queue) == [b"x"]
     channel.exchange_delete(name, nowait=True)
+    channel.sync()
     assert not exists(channel, name)
 
 
