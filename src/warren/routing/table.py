@@ -331,19 +331,16 @@ class RoutingTable:
         """Return the queues a message goes to, each once (XC-8), in the order they were found."""
         reach = self.reach
         reach.begin()
+        exchange.mark = reach.serial
         exchange.matcher.match(key, extra_keys, headers, reach)
         if not reach.exchanges and (reach.found or exchange.alternate is None):
             return reach.sinks
-        exchange.mark = reach.serial
-        # The exchange may have reached itself in the match above; once is enough (EE-1).
         walked: i64 = 0
         if not reach.found:
             self._enter_alternate(exchange)
         while walked < len(reach.exchanges):
             following = cast("Exchange", reach.exchanges[walked])
             walked += 1
-            if following is exchange:
-                continue
             reach.found = False
             following.matcher.match(key, extra_keys, headers, reach)
             if not reach.found:

@@ -1,5 +1,7 @@
 """Direct, fanout and default exchange: keys, CC and BCC, duplicates."""
 
+from itertools import permutations
+
 import pytest
 
 from warren.routing import RoutingTable
@@ -47,6 +49,18 @@ def test_a_binding_leaves_the_others_of_its_key_in_place(gone: str) -> None:
         assert set(names(table, "x", b"k")) == {"first", "middle", "last"} - {gone}
         assert table.bind("x", gone, b"k", {}, to_queue=True)
         assert set(names(table, "x", b"k")) == {"first", "middle", "last"}
+
+
+@pytest.mark.rule("XC-8")
+@pytest.mark.parametrize("order", list(permutations("abcd")), ids="".join)
+def test_bindings_of_one_key_go_in_any_order(order: tuple[str, ...]) -> None:
+    for kind in ("direct", "fanout", "topic"):
+        table = table_with(kind, [(name, b"k") for name in "abcd"])
+        left = set("abcd")
+        for gone in order:
+            assert table.unbind("x", gone, b"k", {}, to_queue=True)
+            left.remove(gone)
+            assert set(names(table, "x", b"k")) == left
 
 
 @pytest.mark.rule("XC-8")

@@ -148,6 +148,7 @@ def test_not_a_number_equals_nothing() -> None:
     routing = headers_table()
     nan = Field(DOUBLE, float("nan"))
     bind(routing, "q", {"v": nan})
+    bind(routing, "any", {"x-match": "any", "v": nan})
     assert matched(routing, {"v": nan}) == set()
     assert routing.unbind("h", "q", b"", {"v": nan}, to_queue=True)
 

@@ -115,3 +115,18 @@ def test_a_scan_survives_changes() -> None:
         if key != 7 and number % 5 != 0
     }
     assert kept <= set(short(rows))
+
+
+@pytest.mark.rule("XC-2", "XC-6")
+def test_a_scan_passes_over_what_goes_before_its_turn() -> None:
+    routing = sample()
+    running = BindingScan(routing)
+    assert short(running.step(1)) == [("", "q", "q")]
+    routing.remove_queue(routing.sinks["r"])
+    routing.sweep()
+    assert sorted(short(running.step(100))) == [
+        ("x", "q", "a.*"),
+        ("x", "q", "b"),
+        ("x", "y", "#"),
+    ]
+    assert running.step(100) == []
