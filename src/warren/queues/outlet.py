@@ -6,13 +6,13 @@ seam between queues and sessions that is crossed per message.
 
 from typing import TYPE_CHECKING, final
 
-
 from warren.protocol.output import Output
 from warren.queues.turn import Turn
 from warren.queues.unacked import Delivery, Unacked
 
 if TYPE_CHECKING:
     from mypy_extensions import i64
+
     from warren.queues.consumer import Consumer
 
 

@@ -6,10 +6,10 @@ cost every turn the same.
 
 from typing import TYPE_CHECKING, Final, final
 
-
 if TYPE_CHECKING:
-    from warren.queues.backlog import Block
     from mypy_extensions import i64
+
+    from warren.queues.backlog import Block
     from warren.queues.queue import Queue
 
 # Messages one queue may hand out in one turn before others have theirs.

@@ -123,6 +123,12 @@ class Settings:
         "a delivery must be settled within this",
         rabbit="consumer_timeout",
     )
+    channel_tick_interval_ms: int = setting(
+        60_000,
+        integer(100, 3_600_000),
+        "how often a channel looks at its oldest delivery",
+        rabbit="channel_tick_interval",
+    )
     loopback_users: tuple[str, ...] = setting(
         ("guest",), names(), "users who may log in from this machine only"
     )

@@ -6,8 +6,7 @@ is flushed with one system call. So a turn costs one send per peer, however many
 """
 
 import asyncio
-from typing import Final, final, TYPE_CHECKING
-
+from typing import TYPE_CHECKING, Final, final
 
 from warren.core import Clock
 from warren.protocol.output import Outbox
@@ -15,6 +14,7 @@ from warren.vhost import Broker
 
 if TYPE_CHECKING:
     from mypy_extensions import i64
+
     from warren.session import Connection
 
 # Links are looked at by the clock in turns: each one every `TICK_SLOTS` x `TICK_S`.

@@ -3,7 +3,7 @@
 import errno
 import socket
 import ssl
-from typing import Final, final, TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, final
 
 from warren.core.log import EventLog
 from warren.runtime.loop import listening_sockets

@@ -62,6 +62,7 @@ def session_settings(settings: Settings) -> SessionSettings:
         heartbeat_s=settings.heartbeat_s,
         max_message_size=settings.max_message_size,
         consumer_timeout_ms=settings.consumer_timeout_ms or 0,
+        channel_tick_ms=settings.channel_tick_interval_ms,
         unsent_bytes_max=settings.unsent_bytes_max,
         parked_bytes_max=settings.parked_bytes_max,
         server_properties=server_properties(settings),

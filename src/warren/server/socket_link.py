@@ -7,16 +7,16 @@ limit serves consumers as much as publishers.
 """
 
 import socket
-from typing import Final, final, TYPE_CHECKING
-
+from typing import TYPE_CHECKING, Final, final
 
 from warren.runtime.loop import RECEIVE_MAX
 from warren.server.hub import Hub, Link
 from warren.session import CLOSED, Connection
 
 if TYPE_CHECKING:
-    from mypy_extensions import i64
     import asyncio
+
+    from mypy_extensions import i64
 
 RECEIVE_MIN: Final = 16_384
 # A read whose handling takes longer than this is halved next time; below half, doubled.

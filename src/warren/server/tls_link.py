@@ -12,6 +12,7 @@ from warren.session import CLOSED
 
 if TYPE_CHECKING:
     import ssl
+
     from warren.server.listener import Listeners
 
 HIGH_WATER: Final = 262_144

@@ -57,7 +57,10 @@ def on_consume(connection: "Connection", channel: Channel, method: BasicConsume)
     queue = existing(connection, name)
     priority = _check_arguments(method.arguments, name, queue.vhost)
     every = queue.consumers.every
-    if (method.exclusive and every) or queue.has_exclusive_consumer():
+    single = queue.arguments.get("x-single-active-consumer")
+    if (
+        method.exclusive and (every or (single is not None and single.value is True))
+    ) or queue.has_exclusive_consumer():
         raise AmqpError(reply.ACCESS_REFUSED, f"{queue_label(name, queue.vhost)} in exclusive use")
     consumer = Consumer(
         tag,

@@ -14,11 +14,11 @@ from warren.queues import Consumer, Delivery, Message, Outlet
 from warren.queues.outlet import ConsumerOwner
 
 if TYPE_CHECKING:
-    from warren.vhost import ReplyAddress
-    from warren.session.route import Route
-    from warren.queues.confirm import ConfirmLedger
     from warren.flow import Handle
+    from warren.queues.confirm import ConfirmLedger
     from warren.session.connection import Connection
+    from warren.session.route import Route
+    from warren.vhost import ReplyAddress
 
 # Where a channel stands between frames.
 EXPECT_METHOD: Final[i64] = 0

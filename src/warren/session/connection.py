@@ -13,7 +13,7 @@ This is a machine without I/O: time is handed in by `tick`, octets leave through
 driver looks at `phase`, `reading` and `drop_at_ns` after each call.
 """
 
-from typing import Final, final, TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, final
 
 from librt.strings import read_i32_be, read_i64_be
 from mypy_extensions import i64
@@ -259,15 +259,13 @@ class Connection:
             size = (word >> 8) & 0xFFFFFFFF
             end = pos + 8 + size
             if size > self.payload_max:
-                raise FatalFrameError(
-                    f"{frame_text((word >> 56) & 0xFF, data, pos, size_all)}: "
-                    f"{{frame_too_large,{size},{self.payload_max}}}"
-                )
+                raise self._too_large((word >> 56) & 0xFF, data, pos, size)
             if end > size_all:
                 if (word >> 56) & 0xFF == 3:
                     pos = self._begin_piece(data, pos, size_all, (word >> 40) & 0xFFFF, size)
                 break
             if data[end - 1] != 0xCE:
+                self.failing_method = 0
                 raise FatalFrameError(
                     f"{frame_text((word >> 56) & 0xFF, data, pos, end)}: "
                     f"{{invalid_frame_end_marker,{data[end - 1]}}}"
@@ -299,6 +297,18 @@ class Connection:
                 self._forget_routes()
             pos = end
         self.cursor = pos
+        if size_all - pos == 7:
+            # The head alone tells a frame that will never be taken.
+            size = i64(read_i32_be(data, pos + 3)) & 0xFFFFFFFF
+            if size > self.payload_max:
+                raise self._too_large(data[pos], data, pos, size)
+
+    def _too_large(self, kind: i64, data: bytes, pos: i64, size: i64) -> FatalFrameError:
+        self.failing_method = 0
+        return FatalFrameError(
+            f"{frame_text(kind, data, pos, len(data))}: "
+            f"{{frame_too_large,{size},{self.payload_max - 8}}}"
+        )
 
     def _publish_in_place(  # noqa: C901 - the hot path, all checks in one place
         self, channel: Channel, data: bytes, pos: i64, end: i64, size_all: i64
@@ -493,10 +503,13 @@ class Connection:
     def _on_channel_frame(
         self, kind: i64, number: i64, channel: Channel | None, data: bytes, pos: i64, end: i64
     ) -> None:
-        if channel is not None and channel.parked is not None:
-            if not parking.overtakes(channel, kind, data, pos, end):
-                parking.park(self, channel, kind, data[pos + 7 : end - 1])
-                return
+        if (
+            channel is not None
+            and channel.parked is not None
+            and not parking.overtakes(channel, kind, data, pos, end)
+        ):
+            parking.park(self, channel, kind, data[pos + 7 : end - 1])
+            return
         self.on_payload(kind, number, channel, data, pos + 7, end - 1)
 
     def on_payload(

@@ -32,9 +32,13 @@ def content_error(header_wanted: bool, kind: i64, class_id: i64) -> AmqpError:
         return AmqpError(
             reply.UNEXPECTED_FRAME,
             "expected content body, got non content body frame instead",
+            60,
+            40,
         )
     got = f"one for class {class_id}" if class_id else "non content header frame"
     return AmqpError(
         reply.UNEXPECTED_FRAME,
         f"expected content header for class 60, got {got} instead",
+        60,
+        40,
     )

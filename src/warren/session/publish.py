@@ -119,7 +119,7 @@ def complete(connection: "Connection", channel: Channel) -> None:
     more: list[bytes] | None = None
     if len(chunks) == 1:
         body = chunks[0]
-    elif size <= connection.frame_max:
+    elif size <= connection.frame_max or connection.frame_max == 0:
         # Pieces of what was one frame, or little: joined, it leaves as one frame again.
         body = b"".join(chunks)
     else:

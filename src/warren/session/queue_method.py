@@ -63,7 +63,7 @@ def on_declare(connection: "Connection", channel: Channel, method: QueueDeclare)
         _declare_reply_address(connection, channel, name, method.no_wait)
         return
     if method.passive:
-        queue = existing(connection, named(channel, name))
+        queue = existing(connection, name)
     else:
         queue = _declare(connection, name, method)
     channel.last_queue = queue.name
@@ -79,9 +79,10 @@ def on_declare(connection: "Connection", channel: Channel, method: QueueDeclare)
 def _declare(connection: "Connection", name: str, method: QueueDeclare) -> Queue:
     vhost = connection.vhost()
     arguments = method.arguments
-    generated = not name
-    if generated:
+    if not name:
         name = connection.broker.generated_name("amq.gen-")
+    else:
+        check_not_reserved(name, what="queue")
     connection.check_access(Access.CONFIGURE, name, "queue")
     queue = vhost.queues.get(name)
     # QD-2: the durable flag of an exclusive queue means nothing.
@@ -98,8 +99,6 @@ def _declare(connection: "Connection", name: str, method: QueueDeclare) -> Queue
             arguments=(arguments, queue.arguments),
         )
         return queue
-    if not generated:
-        check_not_reserved(name, what="queue")
     validate(arguments, name, vhost.name)
     dead_letter = arguments.get("x-dead-letter-exchange")
     if dead_letter is not None and isinstance(dead_letter.value, bytes):

@@ -4,8 +4,7 @@ Everything that sessions share. It owns no socket and no clock: the server hands
 """
 
 import base64
-from typing import final, TYPE_CHECKING
-
+from typing import TYPE_CHECKING, final
 
 from warren.core import Clock, Random
 from warren.core.log import EventLog

@@ -26,6 +26,19 @@ OVERFLOWS: Final = (b"drop-head", b"reject-publish", b"reject-publish-dlx")
 MODES: Final = (b"default", b"lazy")
 QUEUE_TYPES: Final = (b"classic",)
 
+# Arguments that only other queue types of the reference know (3.10 refuses them here).
+FOREIGN: Final = frozenset(
+    {
+        "x-delivery-limit",
+        "x-initial-cluster-size",
+        "x-max-age",
+        "x-max-in-memory-bytes",
+        "x-max-in-memory-length",
+        "x-quorum-initial-group-size",
+        "x-stream-max-segment-size-bytes",
+    }
+)
+
 # Every argument that is compared when a queue is declared again, in the order of comparison.
 COMPARED: Final = (
     "x-expires",
@@ -46,6 +59,11 @@ COMPARED: Final = (
 def validate(arguments: Table, name: str, vhost: str) -> None:
     """Refuse arguments whose value makes no sense (406)."""
     for key, item in arguments.items():
+        if key in FOREIGN:
+            raise AmqpError(
+                PRECONDITION_FAILED,
+                f"invalid arg '{key}' for {queue_label(name, vhost)} of queue type classic",
+            )
         reason = _reason(key, item, arguments)
         if reason == "type":
             raise AmqpError(

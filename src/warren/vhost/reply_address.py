@@ -4,7 +4,7 @@ A reply is written straight to the requesting channel if it lives; nothing is st
 the address is random, so that a forged or outdated one leads nowhere.
 """
 
-from typing import Final, final, TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, final
 
 from mypy_extensions import i64
 

@@ -33,6 +33,7 @@ SAMPLES: dict[str, tuple[str, str, object]] = {
     "heartbeat_s": ("0", "0", 0),
     "max_message_size": ("1MB", "1000000", 1_000_000),
     "consumer_timeout_ms": ("none", '"none"', None),
+    "channel_tick_interval_ms": ("1000", "1000", 1000),
     "loopback_users": ("a, b", '["a", "b"]', ("a", "b")),
     "default_user": ("root", '"root"', "root"),
     "default_pass": ("s3cret!", '"s3cret!"', "s3cret!"),
