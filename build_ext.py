@@ -34,26 +34,52 @@ from setuptools.errors import BaseError
 ROOT: Final = Path(__file__).parent
 SOURCE: Final = "src"
 
-# The one list. A module belongs here when it is on the path of every message, and stays here only
-# while its measurement says so. All of them form one group: calls between them are C calls.
+# The one list. A module belongs here when it is on the path of every message of the broker or of the
+# load generator, and stays only while its measurement says so. All of them form one group: calls
+# between them are C calls, whatever the package.
 COMPILED: Final = (
+    "warren.bench.block",
+    "warren.bench.confirm",
+    "warren.bench.consumer",
+    "warren.bench.histogram",
+    "warren.bench.producer",
+    "warren.bench.stream",
+    "warren.bench.verify",
+    "warren.flow.credit",
+    "warren.protocol.frame",
     "warren.protocol.methods",
     "warren.protocol.output",
     "warren.protocol.properties",
     "warren.protocol.table",
     "warren.protocol.value",
     "warren.protocol.wire",
+    "warren.queues.backlog",
     "warren.queues.confirm",
     "warren.queues.consumer",
     "warren.queues.message",
+    "warren.queues.outlet",
     "warren.queues.queue",
     "warren.queues.ref",
-    "warren.queues.ring",
+    "warren.queues.turn",
     "warren.queues.unacked",
+    "warren.routing.direct",
     "warren.routing.exchange",
     "warren.routing.headers",
+    "warren.routing.matcher",
+    "warren.routing.node",
     "warren.routing.table",
     "warren.routing.topic",
+    "warren.session.channel",
+    "warren.session.connection",
+    "warren.session.dispatch",
+    "warren.session.frame_error",
+    "warren.session.handshake",
+    "warren.session.parking",
+    "warren.session.publish",
+    "warren.session.route",
+    "warren.session.settle",
+    "warren.vhost.broker",
+    "warren.vhost.reply_address",
 )
 
 GROUP: Final = "warren"  # The shared library is warren__mypyc.
