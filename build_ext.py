@@ -34,9 +34,9 @@ from setuptools.errors import BaseError
 ROOT: Final = Path(__file__).parent
 SOURCE: Final = "src"
 
-# The one list. A module belongs here when it is on the path of every message of the broker or of the
-# load generator, and stays only while its measurement says so. All of them form one group: calls
-# between them are C calls, whatever the package.
+# The one list. A module belongs here when it is on the path of every message of the broker or of
+# the load generator, and stays only while its measurement says so. All of them form one group:
+# calls between them are C calls, whatever the package.
 COMPILED: Final = (
     "warren.bench.block",
     "warren.bench.confirm",
