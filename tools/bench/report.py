@@ -45,7 +45,7 @@ READING = """\
 
 ## Again
 
-    make bench                              # all scenarios, three rounds; continues where it stopped
+    make bench                              # everything, three rounds; goes on where it stopped
     make bench ARGS="--quick"               # one short round of the main scenarios
     make bench ARGS="--fresh ten latency"   # only these, forgetting earlier results
     make bench ARGS="--brokers warren,pure" # compiled against uncompiled
@@ -223,8 +223,9 @@ def durable(rows: list[tuple[Step, dict[str, Cell]]]) -> str:
         return ""
     return (
         "## Beside the disk\n\nThe floor is sequential writes of 1 MiB, each forced to the disk, "
-        "measured before the run.\n\n| scenario | broker | floor MiB/s | bytes written per message |"
-        "\n|---|---|---|---|\n" + "\n".join(lines) + "\n"
+        "measured before the run.\n\n"
+        "| scenario | broker | floor MiB/s | bytes written per message |\n"
+        "|---|---|---|---|\n" + "\n".join(lines) + "\n"
     )
 
 

@@ -109,6 +109,12 @@ SCENARIOS: tuple[Scenario, ...] = (
     ),
     one("tls", "128 B over TLS", FLOOD + "--size 128 --tls-insecure", tls=True),
     one(
+        "tls-confirms",
+        "128 B over TLS, confirms in a window of 1000, acks by 50",
+        SAFE + "--size 128 --tls-insecure",
+        tls=True,
+    ),
+    one(
         "latency",
         "latency at 5,000/s, 128 B",
         "--latency --rate 5000 --size 128",

@@ -91,8 +91,9 @@ def run_load(options: Options, display: Display) -> Outcome:
     try:
         gather(options, workers, outcome, display)
     finally:
-        for process, pipe in workers:
+        for _, pipe in workers:
             pipe.close()
+        for process, _ in workers:
             process.join(10.0)
             if process.is_alive():
                 process.kill()

@@ -5,7 +5,9 @@ Exchange between the starting process S and a load process L:
 2. L sends a `Tick` a second.
 3. The producing L sends `ProducersResult`; S passes it to the consuming L, so that it knows what
    must still arrive; that one sends `ConsumersResult`.
-4. Each L closes its connections and ends. Instead of any of these L may send `Failure` and end.
+4. S closes the pipes; each L closes its connections and ends. The producing L must not do so
+   earlier: a broker may drop what it has read but not yet routed when a connection ends.
+Instead of any of these L may send `Failure` and end.
 """
 
 import multiprocessing
@@ -13,6 +15,7 @@ import os
 import select
 import time
 import traceback
+from contextlib import suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -38,14 +41,15 @@ def start(options: Options, sides: tuple[str, ...]) -> tuple[Process, Pipe]:
     """Fork a load process for these sides."""
     context = multiprocessing.get_context("fork")
     ours, theirs = context.Pipe()
-    process = context.Process(target=run, args=(options, sides, theirs), daemon=True)
+    process = context.Process(target=run, args=(options, sides, theirs, ours), daemon=True)
     process.start()
     theirs.close()
     return process, ours
 
 
-def run(options: Options, sides: tuple[str, ...], pipe: Pipe) -> None:
+def run(options: Options, sides: tuple[str, ...], pipe: Pipe, other_end: Pipe) -> None:
     """Life of a load process."""
+    other_end.close()  # Or the end of the starting process would not be noticed.
     sharpen_timer()
     try:
         drive(options, sides, pipe)
@@ -97,6 +101,8 @@ def drive_producing(side: ProducingSide, pipe: Pipe) -> None:
             pipe.send(loop.tick())
             tick_ns += TICK_NS
     pipe.send(side.result())
+    with suppress(EOFError):
+        pipe.recv()
     side.close()
 
 
@@ -112,7 +118,7 @@ def drive_consuming(side: ConsumingSide, pipe: Pipe) -> None:
             if pipe.poll():
                 message = pipe.recv()
                 if isinstance(message, ProducersResult):
-                    side.expect(message.published)
+                    side.expect(message.published, cut_short=message.timed_out)
         if now_ns >= tick_ns:
             pipe.send(loop.tick())
             tick_ns += TICK_NS
@@ -133,7 +139,7 @@ def drive_both(producing: ProducingSide, consuming: ConsumingSide, pipe: Pipe) -
             if publish.done:
                 result = producing.result()
                 pipe.send(result)
-                consuming.expect(result.published)
+                consuming.expect(result.published, cut_short=result.timed_out)
         consume.turn(0.0)
         if time.monotonic_ns() >= tick_ns:
             pipe.send(publish.tick())
