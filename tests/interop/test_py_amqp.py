@@ -174,7 +174,7 @@ def test_prefetch_bounds_what_is_in_flight(connection: Any, channel: Any, queue:
     channel.basic_qos(0, 2, False)
     channel.basic_consume(queue, callback=seen.append)
     drain(connection, lambda: len(seen) == 2)
-    assert channel.queue_declare(queue, passive=True).message_count == 3
+    until(lambda: channel.queue_declare(queue, passive=True).message_count == 3)
     assert len(seen) == 2
     channel.basic_ack(2, multiple=True)
     drain(connection, lambda: len(seen) == 4)
