@@ -39,6 +39,7 @@ class Broker:
     command: list[str] = field(default_factory=list)
     environment: dict[str, str] = field(default_factory=dict)
     clients: list[Client] = field(default_factory=list)
+    stopping: bool = False
 
     def raw(self, **options: Any) -> Client:
         """Return a client that is connected by TCP and has sent nothing."""
@@ -65,6 +66,7 @@ class Broker:
     def launch(self) -> None:
         """Start the process and wait until it accepts connections."""
         assert self.log is not None
+        self.stopping = False
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
                 self.command,
@@ -88,14 +90,16 @@ class Broker:
         """Ask the process to stop, and leave its clients to see how it does that."""
         assert self.process is not None
         self.process.send_signal(signal.SIGTERM)
+        self.stopping = True
 
     def stop(self) -> None:
         """Stop in order; Warren must end with exit status 0."""
         self.drop_clients()
         if self.process is None:
             return
+        if not self.stopping:
+            self.begin_stop()
         process, self.process = self.process, None
-        process.send_signal(signal.SIGTERM)
         try:
             status = process.wait(STOP_SECONDS)
         except subprocess.TimeoutExpired:
