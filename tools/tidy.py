@@ -40,6 +40,7 @@ MACHINE_PATH: Final = re.compile(
 )  # tidy: same
 # Commands and plug-ins that are loaded only when they are asked for: "warren.cli.ctl:run".
 LOADED_BY_NAME: Final = re.compile(r"warren(?:\.\w+)+(?::\w+)?")
+LEFT_BEHIND: Final = re.compile(r"\.(?!ci$|gitignore$).*|__pycache__|build|dist|out|.*\.egg-info")
 ALLOWED_HERE: Final = re.compile(r"#\s*tidy: \S")
 
 
@@ -62,26 +63,29 @@ class Tree:
 
 
 def read(root: Path) -> Tree:
-    """Read the files that git knows or would add; binary files are left out."""
-    listing = [
-        "git",
-        "-C",
-        str(root),
-        "ls-files",
-        "-z",
-        "--cached",
-        "--others",
-        "--exclude-standard",
-    ]
-    names = subprocess.run(listing, check=True, capture_output=True, text=True).stdout
+    """Read the files that belong to the tree; binary files are left out."""
     texts: dict[str, str] = {}
-    for name in sorted(set(names.split("\0"))):
+    for name in sorted(set(file_names(root))):
         try:
             texts[name] = (root / name).read_text()
         except (UnicodeDecodeError, FileNotFoundError, IsADirectoryError):
             continue
     parsed = {name: ast.parse(text, name) for name, text in texts.items() if name.endswith(".py")}
     return Tree(texts, parsed)
+
+
+def file_names(root: Path) -> list[str]:
+    """Return what git knows or would add; in a copy without git, all but what tools leave behind."""
+    listing = ("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
+    try:
+        done = subprocess.run(listing, cwd=root, check=True, capture_output=True, text=True)
+    except (FileNotFoundError, subprocess.CalledProcessError):
+        return [
+            path.as_posix()
+            for path in (found.relative_to(root) for found in root.rglob("*"))
+            if not any(LEFT_BEHIND.fullmatch(part) for part in path.parts)
+        ]
+    return done.stdout.split("\0")
 
 
 def findings(tree: Tree) -> list[str]:

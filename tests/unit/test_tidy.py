@@ -22,6 +22,13 @@ def test_this_tree_is_tidy() -> None:
     assert tidy.findings(tidy.read(root)) == []
 
 
+def test_a_copy_without_git_is_read_without_what_tools_leave_behind(tmp_path: Path) -> None:
+    for name in ("src/warren/a.py", ".ci/run", ".venv/lib/b.py", "src/__pycache__/c.py", "dist/d"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("")
+    assert sorted(tidy.read(tmp_path).texts) == [".ci/run", "src/warren/a.py"]
+
+
 def test_a_module_nobody_imports_is_dead() -> None:
     tree = tree_of(src__warren__a_dot_py=HEADER, src__warren__b_dot_py=HEADER + "import warren.a\n")
     assert list(tidy.dead_modules(tree)) == ["src/warren/b.py: no module of the package imports it"]
