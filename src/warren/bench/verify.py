@@ -28,7 +28,8 @@ MISSING_MAX: Final = 1 << 20
 class Track:
     """One producer's messages in one queue."""
 
-    def __init__(self, start: i64, step: i64) -> None:
+    def __init__(self, start: i64, step: i64, ahead_max: i64 = AHEAD_MAX) -> None:
+        self.ahead_max: i64 = ahead_max
         self.start: i64 = start
         self.step: i64 = step
         self.expect: i64 = start
@@ -59,7 +60,7 @@ class Track:
             return True
         self.ahead.add(number)
         self.absorb()
-        if len(self.ahead) > AHEAD_MAX:
+        if len(self.ahead) > self.ahead_max:
             self.give_up_holes()
         self.holes = 1 if self.ahead else 0
         return False
@@ -74,7 +75,7 @@ class Track:
 
     def give_up_holes(self) -> None:
         """Skip the oldest holes until half of the early arrivals are absorbed."""
-        for number in sorted(self.ahead)[: AHEAD_MAX // 2]:
+        for number in sorted(self.ahead)[: self.ahead_max // 2]:
             expect: int = self.expect
             if number < expect:
                 continue
