@@ -239,7 +239,7 @@ def test_idle_connection_lives_by_heartbeats(broker: Broker, name: str) -> None:
 def test_silent_client_is_dropped_after_missed_heartbeats(broker: Broker) -> None:
     connection = connect(broker, heartbeat=1)
     start = time.monotonic()
-    with pytest.raises(ConnectionError):
+    with pytest.raises(OSError, match="closed|reset"):
         drain(connection, lambda: False)
     assert 1.5 < time.monotonic() - start < 8
     connection.collect()
