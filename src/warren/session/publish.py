@@ -25,7 +25,7 @@ from warren.protocol.properties import (
     with_headers,
     with_reply_to,
 )
-from warren.protocol.value import ARRAY, LONG_STRING, Field, Table, kind_name, sorted_table
+from warren.protocol.value import ARRAY, LONG_STRING, Field, Table, kind_name
 from warren.protocol.wire import check_utf8, read_u16, short_end
 from warren.queues import PENDING, REFUSED, TAKEN, ConfirmLedger, Message, QueueRef
 from warren.routing import Exchange, Sink, check_publishable, no_exchange
@@ -359,7 +359,7 @@ def _without_bcc(props: bytes, headers: Table) -> bytes:
     if "BCC" not in headers:
         return props
     kept = {name: item for name, item in headers.items() if name != "BCC"}
-    return with_headers(props, sorted_table(kept))
+    return with_headers(props, kept)
 
 
 def _route_again(
