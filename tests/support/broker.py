@@ -9,6 +9,7 @@ are started. `WARREN_TEST_PORTS=first-last` bounds the ports taken for started b
 import os
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import time
@@ -41,15 +42,17 @@ class Broker:
     clients: list[Client] = field(default_factory=list)
     stopping: bool = False
 
-    def raw(self, **options: Any) -> Client:
-        """Return a client that is connected by TCP and has sent nothing."""
+    def raw(self, *, tls: ssl.SSLContext | None = None, **options: Any) -> Client:
+        """Return a client that is connected by TCP, or TLS, and has sent nothing."""
+        port = self.port if tls is None else self.tls_port
+        assert port is not None, "the broker has no TLS listener"
         self.clients = [each for each in self.clients if each.socket.fileno() >= 0]
-        self.clients.append(Client(self.host, self.port, **options))
+        self.clients.append(Client(self.host, port, tls=tls, **options))
         return self.clients[-1]
 
-    def connect(self, **options: Any) -> Client:
+    def connect(self, *, tls: ssl.SSLContext | None = None, **options: Any) -> Client:
         """Return a client whose connection is open; `options` are those of `Client.open`."""
-        return self.raw().open(**options)
+        return self.raw(tls=tls).open(**options)
 
     def rss(self) -> int | None:
         """Return the resident octets of a started Warren, None for any other broker."""
@@ -77,8 +80,13 @@ class Broker:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
+        self.wait_until_accepts(self.port)
+
+    def wait_until_accepts(self, port: int) -> None:
+        """Return when the process listens on the port; fail if it ends or takes too long."""
+        assert self.process is not None
         deadline = time.monotonic() + START_SECONDS
-        while not accepts(self.host, self.port):
+        while not accepts(self.host, port):
             status = self.process.poll()
             if status is not None or time.monotonic() > deadline:
                 self.kill()
@@ -138,16 +146,23 @@ def accepts(host: str, port: int) -> bool:
     return True
 
 
+_given: set[int] = set()
+
+
 def free_port() -> int:
-    """Return a port nobody listens on, within `WARREN_TEST_PORTS` if that is set."""
+    """Return a port nobody listens on, within `WARREN_TEST_PORTS` if that is set.
+
+    No port is given twice while there are others: whoever got it may not listen on it yet.
+    """
     first, _, last = os.environ.get("WARREN_TEST_PORTS", "0-0").partition("-")
-    for port in range(int(first), int(last) + 1):
+    for port in sorted(range(int(first), int(last) + 1), key=_given.__contains__):
         with socket.socket() as listener:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
                 listener.bind(("127.0.0.1", port))
             except OSError:
                 continue
+            _given.add(port)
             return int(listener.getsockname()[1])
     raise AssertionError("no free port")
 

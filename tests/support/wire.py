@@ -10,6 +10,7 @@ Two ways to wait: `expect` takes the *next* event of the channel and demands tha
 """
 
 import socket
+import ssl
 import struct
 import time
 from dataclasses import dataclass
@@ -88,11 +89,21 @@ Event = Method | Message
 class Client:
     """One TCP connection to a broker, from the first octet on."""
 
-    def __init__(self, host: str, port: int, *, dribble: bool = False, wait: float = WAIT) -> None:
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        *,
+        dribble: bool = False,
+        wait: float = WAIT,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
         self.wait = wait
         self.dribble = dribble
         self.socket = socket.create_connection((host, port), timeout=wait)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if tls is not None:
+            self.socket = tls.wrap_socket(self.socket, server_hostname="localhost")
         self.buffer = b""
         self.inbox: list[Event] = []
         self.heartbeats: list[float] = []
