@@ -250,6 +250,16 @@ def test_a_vanished_connection_frees_what_it_held(connect: Connect, shared_queue
     assert (delivery.body, delivery.redelivered) == (b"back", True)
 
 
+@pytest.mark.rule("EX-4")
+def test_after_the_clients_close_nothing_else_is_done(
+    connect: Connect, client: Client, shared_queue: str
+) -> None:
+    client.send(0, "connection.close")
+    client.send(1, "queue.delete", queue=shared_queue)
+    client.expect("connection.close-ok", channel=0)
+    assert connect().channel().queue_declare(shared_queue, passive=True).queue == shared_queue
+
+
 @pytest.mark.rule("EX-5")
 @pytest.mark.slow
 @pytest.mark.parametrize(

@@ -369,6 +369,27 @@ def test_a_consumer_that_never_reads(connect: Connect, channel: Channel, queue: 
     assert channel.get(queue).body == b"served"
 
 
+@pytest.mark.rule("WI-1", "EX-4")
+def test_a_connection_that_breaks_off_anywhere(raw: Connect, shared_queue: str) -> None:
+    """After any number of octets of a session; half a message is no message."""
+    session = (
+        PROTOCOL_HEADER
+        + frame(FRAME_METHOD, 0, encode_method("connection.start-ok", response="\0guest\0guest"))
+        + frame(FRAME_METHOD, 0, encode_method("connection.tune-ok", channel_max=9, frame_max=4096))
+        + frame(FRAME_METHOD, 0, encode_method("connection.open"))
+        + frame(FRAME_METHOD, 1, encode_method("channel.open"))
+        + frame(FRAME_METHOD, 1, encode_method("basic.publish", routing_key=shared_queue))
+        + frame(FRAME_HEADER, 1, header_payload(10))
+        + frame(FRAME_BODY, 1, b"0123456789")
+    )
+    for cut in range(1, len(session), 3):
+        client = raw()
+        client.send_raw(session[:cut])
+        client.drop()
+    last = raw().open().channel()
+    assert last.get(shared_queue) is None
+
+
 def test_the_socket_is_closed_after_the_refusal(client: Client) -> None:
     client.send_frame(FRAME_BODY, 0, b"")
     client.expect_close(505, starting("UNEXPECTED_FRAME - "))

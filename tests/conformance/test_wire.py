@@ -152,6 +152,34 @@ def test_a_body_may_come_in_any_parts(channel: Channel, queue: str) -> None:
     assert get(channel, queue).body == b"1234567890"
 
 
+@pytest.mark.rule("WI-2")
+def test_contents_of_two_channels_may_interleave(client: Client, queue: str) -> None:
+    one, other = client.channel(), client.channel()
+    for channel in (one, other):
+        channel.send("basic.publish", routing_key=queue)
+    for channel in (one, other):
+        client.send_frame(FRAME_HEADER, channel.number, header_payload(4))
+    for part in (b"ab", b"cd"):
+        for channel, octets in ((one, part), (other, part.upper())):
+            client.send_frame(FRAME_BODY, channel.number, octets)
+    one.sync()
+    other.sync()
+    assert {get(one, queue).body, get(one, queue).body} == {b"abcd", b"ABCD"}
+
+
+@pytest.mark.rule("WI-2")
+def test_no_connection_gets_frames_above_its_own_size(connect: Connect, shared_queue: str) -> None:
+    """Whatever the size of the frames in which the publisher sent it."""
+    small, large = connect(frame_max=4096).channel(), connect(frame_max=131072).channel()
+    for publisher in (small, large):
+        for consumer, largest in ((small, 4088), (large, 131064)):
+            publisher.publish(b"x" * 300_000, routing_key=shared_queue)
+            publisher.sync()
+            message = get(consumer, shared_queue)
+            assert message.body == b"x" * 300_000
+            assert all(0 < size <= largest for size in message.body_frames)
+
+
 @pytest.mark.rule("WI-3")
 def test_a_payload_of_frame_max_is_tolerated(connect: Connect) -> None:
     client = connect(frame_max=4096)
