@@ -190,9 +190,12 @@ def on_delete(connection: "Connection", channel: Channel, method: QueueDelete) -
             raise AmqpError(reply.PRECONDITION_FAILED, f"{label} in use")
         if method.if_empty and queue.ready() > 0:
             raise AmqpError(reply.PRECONDITION_FAILED, f"{label} not empty")
-        connection.exclusive.pop(name, None)
-        count = vhost.delete_queue(queue)
+        count = int(queue.ready())
     if not method.no_wait:
         connection.output.write(
             frame(1, channel.number, QueueDeleteOk(message_count=count).encode())
         )
+    # After the reply: consumers of this very channel hear of it as of a deletion by others (CS-5).
+    if queue is not None:
+        connection.exclusive.pop(name, None)
+        vhost.delete_queue(queue)
