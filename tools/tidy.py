@@ -75,7 +75,7 @@ def read(root: Path) -> Tree:
 
 
 def file_names(root: Path) -> list[str]:
-    """Return what git knows or would add; in a copy without git, all but what tools leave behind."""
+    """Return what git knows or would add; in a copy without it, all but what tools leave behind."""
     listing = ("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
     try:
         done = subprocess.run(listing, cwd=root, check=True, capture_output=True, text=True)
