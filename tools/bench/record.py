@@ -76,13 +76,14 @@ class Record:
 
 
 def load(path: Path) -> list[Record]:
-    """The records of a file; lines of an older shape are left out."""
+    """The last record of each run; lines of an older shape are left out."""
     if not path.exists():
         return []
     names = {field.name for field in fields(Record)}
-    records: list[Record] = []
+    records: dict[tuple[str, str, str, int], Record] = {}
     for line in path.read_text().splitlines():
         values = json.loads(line)
         if set(values) == names:
-            records.append(Record(**values))
-    return records
+            record = Record(**values)
+            records[record.scenario, record.row, record.broker, record.round] = record
+    return list(records.values())

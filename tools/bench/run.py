@@ -5,7 +5,8 @@
 done, `docs/benchmarks.md` and its plots are written from these lines (`--report` does only that).
 
 Rounds go broker by broker inside a scenario, so that all sides meet the same hour of the machine.
-What is already measured is not repeated unless `--fresh` is given.
+What is already measured is not repeated unless `--fresh` is given. `--quick` keeps its results and
+its page apart, under `out/bench/quick`.
 """
 
 import argparse
@@ -74,6 +75,7 @@ def parse() -> argparse.Namespace:
     args = parser.parse_args()
     if args.quick:
         args.rounds, args.seconds = 1, min(args.seconds, 3.0)
+        args.out = args.docs = args.out / "quick"
     return args
 
 
@@ -110,7 +112,11 @@ def main() -> int:
 
 
 def measure(args: argparse.Namespace, results: Path) -> None:
-    done = {(record.scenario, record.broker, record.round) for record in load(results)}
+    done = {
+        (record.scenario, record.broker, record.round)
+        for record in load(results)
+        if not record.error
+    }
     scenarios = pick(args.scenarios, quick=args.quick)
     for scenario in scenarios:
         for number in range(1, args.rounds + 1):

@@ -1,6 +1,8 @@
 """`warren bench`: the command."""
 
+import resource
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 from warren.bench import connecting, report
@@ -39,8 +41,16 @@ def main(argv: list[str]) -> int:
     return STATUS_OK if result["ok"] else STATUS_FAULTS
 
 
+def raise_file_limit() -> None:
+    """As many connections as the system lets this user have."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
 def perform(options: Options) -> tuple[report.Report, str]:
     """The result as JSON values and as text."""
+    raise_file_limit()
     if options.mode == "idle":
         result = connecting.run_idle(options)
         return result, connecting.to_text(result)
