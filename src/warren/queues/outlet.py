@@ -48,13 +48,20 @@ class Outlet:
             consumer = delivery.consumer
             if consumer is not None:
                 consumer.unacked -= 1
-                if consumer.passed_over and consumer.able():
+                if self.limit == 0 and consumer.passed_over and consumer.able():
                     consumer.rejoin()
         if self.waiting > 0 and self.limit != 0:
             self.wake()
 
     def wake(self) -> None:
-        """Let consumers that were passed over take part again, if they are able to."""
+        """Let consumers that were passed over take part again, if they are able to.
+
+        Those that share a channel-wide limit begin by turns, or the first would take all its room.
+        """
+        rejoined = False
         for consumer in self.consumers:
             if consumer.passed_over and consumer.able():
                 consumer.rejoin()
+                rejoined = True
+        if rejoined and self.limit != 0:
+            self.consumers.append(self.consumers.pop(0))

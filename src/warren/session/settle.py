@@ -19,10 +19,12 @@ def on_ack(channel: Channel, tag: i64, multiple: bool) -> None:
         consumer = delivery.consumer
         if consumer is not None:
             consumer.unacked -= 1
-            if consumer.passed_over and consumer.able():
-                consumer.rejoin()
-        if outlet.limit != 0 and outlet.waiting > 0:
-            outlet.wake()
+        if outlet.limit != 0:
+            # The room belongs to all consumers of the channel, not to the one that gave it back.
+            if outlet.waiting > 0:
+                outlet.wake()
+        elif consumer is not None and consumer.passed_over and consumer.able():
+            consumer.rejoin()
         return
     taken = _take(channel, tag, multiple)
     if channel.tx is not None:
