@@ -13,10 +13,10 @@ def routed(
 ) -> bool:
     """Say whether a message with these headers passes a binding with these conditions."""
     channel.queue_bind(queue, "amq.headers", queue, arguments=conditions)
-    content = {} if headers is None else {"headers": headers}
+    content: dict[str, Any] = {} if headers is None else {"headers": headers}
     channel.publish(b"x", exchange="amq.headers", **content)
     channel.queue_unbind(queue, "amq.headers", queue, arguments=conditions)
-    return channel.queue_purge(queue).message_count == 1
+    return bool(channel.queue_purge(queue).message_count == 1)
 
 
 @pytest.mark.rule("HD-1")
