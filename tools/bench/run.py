@@ -44,7 +44,7 @@ class Starter(Protocol):
 
 # A broker may finish what it does after its start.
 SETTLE_S = 1.0
-STEP_TIMEOUT_S = 900.0
+STEP_TIMEOUT_S = 1800.0
 OUT = Path("out/bench")
 
 

@@ -14,7 +14,7 @@ from warren.bench.option import Options
 from warren.bench.verify import Track
 
 # Bindings are sent in pieces with one answer each: a broker is not flooded with a million frames.
-BIND_PIECE = 5000
+BIND_PIECE = 1000
 
 NOWAIT_BIND = b"\x01"
 

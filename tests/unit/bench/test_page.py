@@ -68,3 +68,11 @@ def test_records_survive_a_file(tmp_path: Path) -> None:
     path.write_text("".join(item.to_line() + "\n" for item in records) + '{"older": 1}\n')
     assert load(path) == records
     assert load(tmp_path / "none") == []
+
+
+def test_a_run_made_again_replaces_the_failed_one(tmp_path: Path) -> None:
+    again = record("warren", 1, 5.0)
+    failed = Record(again.scenario, again.row, again.measure, "warren", 1, error="did not start")
+    path = tmp_path / "lines"
+    path.write_text(failed.to_line() + "\n" + again.to_line() + "\n")
+    assert load(path) == [again]
