@@ -6,9 +6,10 @@ is flushed with one system call. So a turn costs one send per peer, however many
 """
 
 import asyncio
+import traceback
 from typing import TYPE_CHECKING, Final, final
 
-from warren.core import Clock
+from warren.core import AmqpError, Clock, reply
 from warren.protocol.output import Outbox
 from warren.vhost import Broker
 
@@ -20,6 +21,24 @@ if TYPE_CHECKING:
 # Links are looked at by the clock in turns: each one every `TICK_SLOTS` x `TICK_S`.
 TICK_SLOTS: Final = 8
 TICK_S: Final = 0.05
+
+
+def receive(connection: "Connection", data: bytes) -> None:
+    """Hand octets to a session; a mistake of ours ends that connection and nothing else."""
+    try:
+        connection.receive(data)
+    except Exception as failure:  # noqa: BLE001 - the supervisor of one connection
+        frames = traceback.extract_tb(failure.__traceback__)
+        place = f"{frames[-1].filename}:{frames[-1].lineno}" if frames else "unknown"
+        connection.broker.log.event(
+            "error",
+            "connection.internal_error",
+            {"connection": connection.subject.name, "error": repr(failure), "at": place},
+        )
+        try:
+            connection.close(AmqpError(reply.INTERNAL_ERROR, ""))
+        except Exception:  # noqa: BLE001 - its state cannot be trusted: drop it
+            connection.lost("internal error")
 
 
 class Link:

@@ -8,7 +8,6 @@ dropped. A second signal drops at once.
 import asyncio
 import gc
 import signal
-import sys
 from typing import Final, final
 
 import warren
@@ -36,6 +35,8 @@ from warren.vhost import Broker
 # How long clients have to answer the close of a stopping node.
 STOP_WAIT_S: Final = 3.0
 MONITOR_S: Final = 1.0
+# The release of the reference whose behaviour clients find here.
+COMPATIBLE_VERSION: Final = "3.10.8"
 
 
 def server_properties(settings: Settings) -> Table:
@@ -45,9 +46,10 @@ def server_properties(settings: Settings) -> Table:
         "cluster_name": field(settings.cluster()),
         "copyright": field("Apache License 2.0"),
         "information": field("See the documentation of Warren"),
-        "platform": field(f"Python {sys.version_info.major}.{sys.version_info.minor}"),
-        "product": field("Warren"),
-        "version": field(warren.__version__),
+        "platform": field(f"Warren {warren.__version__}"),
+        # Clients choose their behaviour by these two (docs/decisions/0005).
+        "product": field("RabbitMQ"),
+        "version": field(COMPATIBLE_VERSION),
     }
     for name, value in settings.server_properties.items():
         properties[name] = field(value)

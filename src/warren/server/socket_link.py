@@ -10,7 +10,7 @@ import socket
 from typing import TYPE_CHECKING, Final, final
 
 from warren.runtime.loop import RECEIVE_MAX
-from warren.server.hub import Hub, Link
+from warren.server.hub import Hub, Link, receive
 from warren.session import CLOSED, Connection
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class SocketLink(Link):
         if self.half_closed:
             return
         began: i64 = hub.clock.monotonic_ns()
-        connection.receive(data)
+        receive(connection, data)
         took: i64 = hub.clock.monotonic_ns() - began
         if took > SLICE_NS:
             if self.budget > RECEIVE_MIN:

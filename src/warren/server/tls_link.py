@@ -7,7 +7,7 @@ high-water mark, above which output stays in the session and counts as unsent th
 import asyncio
 from typing import TYPE_CHECKING, Final, cast, final
 
-from warren.server.hub import Hub, Link
+from warren.server.hub import Hub, Link, receive
 from warren.session import CLOSED
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class TlsLink(Link, asyncio.Protocol):
         if connection is None:
             return
         self.hub.begin()
-        connection.receive(data)
+        receive(connection, data)
         self.look()
 
     def connection_lost(self, error: Exception | None) -> None:

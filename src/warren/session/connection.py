@@ -78,6 +78,8 @@ WORD_HEADER: Final[i64] = 60 << 16
 SECOND_NS: Final[i64] = 1_000_000_000
 # A refused login and a refused tune are answered by silence for this long (AU-1, AU-2).
 SILENCE_NS: Final[i64] = 3 * SECOND_NS
+# After close-ok the socket is the client's to close, within this.
+FAREWELL_NS: Final[i64] = SECOND_NS
 CLOSE_WAIT_NS: Final[i64] = 30 * SECOND_NS
 # Property bytes longer than this are not remembered for comparison with the next message's.
 PROPS_MEMO_MAX: Final = 512
@@ -208,11 +210,10 @@ class Connection:
             try:
                 self._frames(data, self.cursor)
                 break
-            except DecodeError as error:
-                failure = AmqpError(error.code, error.detail, error.class_id, error.method_id)
-                self.fail(failure)
-            except AmqpError as error:
-                self.fail(error)
+            except DecodeError as malformed:
+                self.fail_decoding(malformed)
+            except AmqpError as refusal:
+                self.fail(refusal)
             if self.phase >= DOOMED:
                 return
         if self.cursor < len(data) and self.phase < DOOMED:
@@ -422,10 +423,10 @@ class Connection:
         self.failing_method = 0
         try:
             self.on_payload(kind, channel.number, channel, payload, 0, len(payload))
-        except DecodeError as error:
-            self.fail(AmqpError(error.code, error.detail, error.class_id, error.method_id))
-        except AmqpError as error:
-            self.fail(error)
+        except DecodeError as malformed:
+            self.fail_decoding(malformed)
+        except AmqpError as refusal:
+            self.fail(refusal)
 
     def write_content(self, number: i64, method: bytes, message: Message) -> None:
         """Write a method with content, for what is not a delivery to a consumer."""
@@ -622,6 +623,9 @@ class Connection:
 
     # -- errors and the end ----------------------------------------------------------------------
 
+    def fail_decoding(self, error: DecodeError) -> None:
+        self.fail(AmqpError(error.code, error.detail, error.class_id, error.method_id))
+
     def fail(self, error: AmqpError) -> None:
         """Turn an error into channel.close or connection.close; the code decides (EX-1)."""
         if self.phase >= CLOSING:
@@ -702,11 +706,15 @@ class Connection:
         self.drop_at_ns = self.broker.turn.now_ns + SILENCE_NS
 
     def close_by_client(self) -> None:
-        """EX-4: the same for a client's connection.close, then close-ok."""
+        """EX-4: the same for a client's connection.close, then close-ok.
+
+        The client closes the socket then; one that does not is dropped soon after.
+        """
         self._end_everything()
         self.output.write(frame(1, 0, CONNECTION_CLOSE_OK))
         self.close_text = "closed by client"
-        self.phase = CLOSED
+        self.phase = CLOSING
+        self.drop_at_ns = self.broker.turn.now_ns + FAREWELL_NS
 
     def lost(self, why: str) -> None:
         """The socket is gone or is to go: nothing can be sent any more."""
