@@ -358,6 +358,7 @@ class Connection:
         # The properties: the same as the last message's, or validated now.
         start = end + 19
         if not same_octets(data, start, header_end - 1 - start, self.props):
+            self.failing_method = WORD_PUBLISH
             self.traits = scan(data, start, header_end - 1)
             self.props = data[start : header_end - 1]
         traits = self.traits

@@ -132,6 +132,7 @@ def complete(connection: "Connection", channel: Channel) -> None:
 
 def make_route(connection: "Connection", channel: Channel, arguments: bytes) -> Route:
     """Check a publish's exchange, key and permission, and compute its targets (PB-1)."""
+    connection.failing_method = WORD_PUBLISH
     end: i64 = len(arguments)
     after = short_end(arguments, 2, end)
     check_utf8(arguments, 3, after)
@@ -175,7 +176,6 @@ def _checked_exchange(connection: "Connection", raw_name: bytes, key: bytes) -> 
     """Permission, existence, internal, topic permission, in this order."""
     vhost = connection.vhost()
     name = raw_name.decode()
-    connection.failing_method = WORD_PUBLISH
     connection.check_access(Access.WRITE, name, "exchange")
     exchange = vhost.routing.exchange_by_key(raw_name)
     if exchange is None:

@@ -28,6 +28,7 @@ def on_ack(channel: Channel, tag: i64, multiple: bool) -> None:
         return
     taken = _take(channel, tag, multiple)
     if channel.tx is not None:
+        channel.outlet.deferred += len(taken)
         channel.tx.settlements.append(Settlement(taken, acked=True, requeue=False))
         return
     settle(taken)
@@ -43,6 +44,7 @@ def on_nack(channel: Channel, tag: i64, multiple: bool, again: bool) -> None:
     """Reject one or several; back to the queue or dropped (AK-2, AK-3)."""
     taken = _take(channel, tag, multiple)
     if channel.tx is not None:
+        channel.outlet.deferred += len(taken)
         channel.tx.settlements.append(Settlement(taken, acked=False, requeue=again))
         return
     reject(channel, taken, again)

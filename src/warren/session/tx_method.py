@@ -42,6 +42,7 @@ def on_commit(connection: "Connection", channel: Channel) -> None:
     """Publishes in order, then acks and rejects; returns go out before commit-ok (TX-3)."""
     tx = _transaction(channel)
     channel.tx = Transaction()
+    channel.outlet.deferred = 0
     refused = False
     for item in tx.publishes:
         route = item.route
@@ -68,6 +69,7 @@ def on_rollback(connection: "Connection", channel: Channel) -> None:
     """Forget publishes; what was acked or rejected is unacked again, in tag order (TX-4)."""
     tx = _transaction(channel)
     channel.tx = Transaction()
+    channel.outlet.deferred = 0
     for settlement in tx.settlements:
         channel.outlet.unacked.restore(settlement.deliveries)
     connection.output.write(frame(1, channel.number, TX_ROLLBACK_OK))
