@@ -73,7 +73,7 @@ class Consumer:
         limit = self.limit
         if limit != 0 and self.unacked >= limit:
             return False
-        if outlet.limit != 0 and outlet.unacked.count >= outlet.limit:
+        if outlet.limit != 0 and outlet.unacked.count + outlet.deferred >= outlet.limit:
             return False
         output = outlet.output
         if output.size() > output.bound:

@@ -36,6 +36,9 @@ class Outlet:
         self.unacked = Unacked()
         # The channel-wide prefetch limit (QO-2); 0 is none.
         self.limit: i64 = 0
+        # Deliveries settled in a transaction that is still open: they fill the channel until
+        # commit (TX-1).
+        self.deferred: i64 = 0
         self.consumers: list[Consumer] = []
         self.owner: ConsumerOwner | None = None
         # Consumers of this channel that are passed over at the moment.

@@ -42,7 +42,6 @@ def on_commit(connection: "Connection", channel: Channel) -> None:
     """Publishes in order, then acks and rejects; returns go out before commit-ok (TX-3)."""
     tx = _transaction(channel)
     channel.tx = Transaction()
-    channel.outlet.deferred = 0
     refused = False
     for item in tx.publishes:
         route = item.route
@@ -54,6 +53,7 @@ def on_commit(connection: "Connection", channel: Channel) -> None:
                 refused = True
             elif answer != 0:
                 publish.on_held(channel, target)
+    channel.outlet.deferred = 0
     for settlement in tx.settlements:
         if settlement.acked:
             settle(settlement.deliveries)
