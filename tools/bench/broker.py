@@ -9,7 +9,6 @@ import signal
 import socket
 import subprocess
 import time
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -64,13 +63,18 @@ class Broker:
 
 
 def end_group(process: subprocess.Popen[bytes]) -> None:
-    for number in (signal.SIGTERM, signal.SIGKILL):
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, number)
-        try:
-            process.wait(STOP_TIMEOUT_S)
-        except subprocess.TimeoutExpired:
-            continue
+    """End every process of the group: a start script may end before the broker it started."""
+    for first in (signal.SIGTERM, signal.SIGKILL):
+        number = int(first)
+        end_s = time.monotonic() + STOP_TIMEOUT_S
+        while time.monotonic() < end_s:
+            process.poll()  # Takes in the exit status, or the group would seem to live on.
+            try:
+                os.killpg(process.pid, number)
+            except ProcessLookupError:
+                return
+            number = 0  # From now on only ask whether anyone is left.
+            time.sleep(0.05)
 
 
 def launch(
