@@ -6,6 +6,7 @@ be started, with the same settings; both may be set, then only brokers with sett
 are started. `WARREN_TEST_PORTS=first-last` bounds the ports taken for started brokers.
 """
 
+import itertools
 import os
 import signal
 import socket
@@ -146,23 +147,24 @@ def accepts(host: str, port: int) -> bool:
     return True
 
 
-_given: set[int] = set()
+_turns = itertools.count()
+_given: dict[int, int] = {}  # Ports handed out, and on which turn.
 
 
 def free_port() -> int:
     """Return a port nobody listens on, within `WARREN_TEST_PORTS` if that is set.
 
-    No port is given twice while there are others: whoever got it may not listen on it yet.
+    The port given longest ago comes first: whoever got the last one may not listen on it yet.
     """
     first, _, last = os.environ.get("WARREN_TEST_PORTS", "0-0").partition("-")
-    for port in sorted(range(int(first), int(last) + 1), key=_given.__contains__):
+    for port in sorted(range(int(first), int(last) + 1), key=lambda port: _given.get(port, -1)):
         with socket.socket() as listener:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
                 listener.bind(("127.0.0.1", port))
             except OSError:
                 continue
-            _given.add(port)
+            _given[port] = next(_turns)
             return int(listener.getsockname()[1])
     raise AssertionError("no free port")
 
