@@ -57,7 +57,7 @@ def test_existing_consumers_keep_their_limit(
     assert receive(channel, 6) == ["unlimited"] * 6
 
 
-@pytest.mark.rule("QO-1")
+@pytest.mark.rule("QO-1", "QO-5")
 def test_no_limit_is_the_default_and_0(publisher: Channel, channel: Channel, queue: str) -> None:
     fill(publisher, queue, 50)
     channel.consume(queue, "a")
@@ -316,7 +316,7 @@ def test_prefetch_over_many_messages(publisher: Channel, channel: Channel, queue
     assert channel.client.inbox == []
 
 
-@pytest.mark.rule("QO-5", "QO-1")
+@pytest.mark.rule("QO-1", "QO-2")
 def test_the_largest_count(publisher: Channel, channel: Channel, queue: str) -> None:
     channel.qos(65535)
     channel.qos(65535, shared=True)
