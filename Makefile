@@ -25,7 +25,7 @@ interop:
 	./test tests/interop $(ARGS)
 
 bench:
-	tools/setup/ready package bench && .venv/bin/warren bench $(ARGS)
+	tools/setup/ready package && $(PY) -m tools.bench.run $(ARGS)
 
 build: ready
 	WARREN_REQUIRE_COMPILED=1 $(PY) -m pip wheel --no-deps --wheel-dir dist .

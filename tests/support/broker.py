@@ -20,7 +20,6 @@ from typing import Any, Final
 
 from tests.support.wire import Client
 
-ROOT: Final = Path(__file__).resolve().parents[2]
 START_SECONDS: Final = 60.0  # The reference takes some seconds, more on a busy machine.
 STOP_SECONDS: Final = 30.0
 ADVANCED: Final = {"channel_tick_interval"}  # Settings the reference takes in its other file only.
@@ -207,8 +206,6 @@ def start_broker(
         broker.command += ["--port", str(port), "--data-dir", str(directory / "data")]
         for key, value in (settings or {}).items():
             broker.command += ["--set", f"{key}={value}"]
-        paths = [str(ROOT / "src"), os.environ.get("PYTHONPATH", "")]
-        broker.environment["PYTHONPATH"] = os.pathsep.join(path for path in paths if path)
     broker.launch()
     return broker
 

@@ -9,6 +9,8 @@ import asyncio
 import traceback
 from typing import TYPE_CHECKING, Final, final
 
+from mypy_extensions import mypyc_attr
+
 from warren.core import AmqpError, Clock, reply
 from warren.protocol.output import Outbox
 from warren.vhost import Broker
@@ -41,6 +43,8 @@ def receive(connection: "Connection", data: bytes) -> None:
             connection.lost("internal error")
 
 
+# TlsLink is an interpreted subclass: asyncio wants a Protocol of its own making.
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Link:
     """One connection's way to its peer: a socket, or a TLS transport."""
 

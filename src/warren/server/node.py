@@ -108,13 +108,13 @@ class Node:
 
     async def start(self) -> None:
         loop = self.loop
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self.stop, f"signal {number.name}")
+        loop.add_signal_handler(signal.SIGHUP, self.log.reopen)
         await self.control.start()
         await self.listeners.start()
         self.hub.start_ticking()
         self.monitor()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self.stop, f"signal {number.name}")
-        loop.add_signal_handler(signal.SIGHUP, self.log.reopen)
         watchdog_ns = watchdog_interval_ns()
         if watchdog_ns:
             self.watchdog(watchdog_ns / 1e9)

@@ -83,7 +83,7 @@ def on_header(connection: "Connection", channel: Channel, data: bytes, pos: i64,
     limit = connection.settings.max_message_size
     if size < 0 or size > MESSAGE_SIZE_CAP:
         # Refused before its body is collected: what is announced is never allocated.
-        raise _too_large(size & 0xFFFFFFFFFFFFFFFF, min(limit, MESSAGE_SIZE_CAP), limit)
+        raise _too_large(int(size) & 0xFFFFFFFFFFFFFFFF, min(limit, MESSAGE_SIZE_CAP), limit)
     channel.props = data[pos + 12 : end]
     channel.body_size = size
     channel.body_left = size
@@ -211,7 +211,7 @@ def publish(
     connection.failing_method = WORD_PUBLISH
     limit = connection.settings.max_message_size
     if size > limit:
-        raise _too_large(size, limit, limit)
+        raise _too_large(int(size), limit, limit)
     route = connection.find_route(channel, arguments)
     traits = scan(props, 0, len(props))
     tail = route.tail
@@ -387,6 +387,6 @@ def _refused(detail: str) -> AmqpError:
     return AmqpError(reply.PRECONDITION_FAILED, detail)
 
 
-def _too_large(size: i64, limit: int, configured: int) -> AmqpError:
+def _too_large(size: int, limit: int, configured: int) -> AmqpError:
     word = "configured max size" if configured < MESSAGE_SIZE_CAP else "max size"
     return _refused(f"message size {size} is larger than {word} {limit}")

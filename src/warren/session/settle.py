@@ -83,5 +83,5 @@ def _take(channel: Channel, tag: i64, multiple: bool) -> list[Delivery]:
 def unknown_tag(tag: i64) -> AmqpError:
     return AmqpError(
         reply.PRECONDITION_FAILED,
-        f"unknown delivery tag {tag & 0xFFFFFFFFFFFFFFFF}",
+        f"unknown delivery tag {int(tag) & 0xFFFFFFFFFFFFFFFF}",
     )
