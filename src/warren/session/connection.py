@@ -290,7 +290,7 @@ class Connection:
                     pos = end
                     continue
             self._on_frame((word >> 56) & 0xFF, number, channel, data, pos, end)
-            if self.phase != RUNNING and self.phase >= CLOSED:
+            if self.phase != RUNNING and self.phase >= DOOMED:
                 return
             # Whatever it was, it may have changed channels, topology or permissions.
             number = -1
@@ -630,6 +630,9 @@ class Connection:
     def fail(self, error: AmqpError) -> None:
         """Turn an error into channel.close or connection.close; the code decides (EX-1)."""
         if self.phase >= CLOSING:
+            # What cannot be framed cannot be passed over either: nothing more is read (EX-5).
+            if self.phase == CLOSING and isinstance(error, FatalFrameError):
+                self.phase = DOOMED
             return
         if error.class_id == 0:
             error.class_id = int(self.failing_method >> 16)
