@@ -167,7 +167,7 @@ class Play:
         while self.open:
             for hands in self.hands:
                 if hands.held:
-                    hands.channel.ack(0, multiple=True)
+                    hands.channel.ack(max(hands.held), multiple=True)
                     self.open -= {body for _, body in hands.held.values()}
                     hands.held.clear()
             self.look()
