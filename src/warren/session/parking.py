@@ -19,7 +19,7 @@ from warren.flow import CHANNEL_TO_QUEUE, READER_TO_CHANNEL, Effect, Kind, Reaso
 from warren.protocol.frame import frame
 from warren.protocol.methods import CONNECTION_UNBLOCKED, ConnectionBlocked
 from warren.queues import QueueRef
-from warren.session.channel import Channel, ParkedFrame
+from warren.session.channel import EXPECT_BODY, Channel, ParkedFrame
 
 if TYPE_CHECKING:
     from warren.session.connection import Connection
@@ -48,8 +48,22 @@ def on_content(connection: "Connection", channel: Channel, kind: i64, payload: b
     apply(connection, connection.publisher.on_content())
     if not connection.publisher.parking:
         return False
+    _park_begun(connection, channel)
     park(connection, channel, kind, payload)
     return True
+
+
+def _park_begun(connection: "Connection", channel: Channel) -> None:
+    """Park what has come of the content in progress, so that settlements may overtake all of it."""
+    collected = channel.expect == EXPECT_BODY
+    props, size, chunks = channel.props, channel.body_size, channel.chunks
+    park(connection, channel, 1, b"\x00\x3c\x00\x28" + channel.arguments)
+    if collected:
+        header = b"\x00\x3c\x00\x00" + int(size).to_bytes(8, "big") + props
+        park(connection, channel, 2, header)
+        for chunk in chunks:
+            park(connection, channel, 3, chunk)
+    channel.forget_content()
 
 
 def park(connection: "Connection", channel: Channel, kind: i64, payload: bytes) -> None:
@@ -131,26 +145,34 @@ def _replay(connection: "Connection", channel: Channel) -> None:
     frames = channel.parked
     assert frames is not None
     channel.parked = None
+    connection.parked_bytes -= _cost(frames)
     index = 0
     while index < len(frames):
         item = frames[index]
         index += 1
-        connection.parked_bytes -= len(item.payload) + FRAME_COST
         connection.replay(channel, item.kind, item.payload)
         if channel.number not in connection.channels:
             return
         if channel.is_parked():
             # Blocked anew in the middle: the rest keeps its order behind what was parked now.
-            channel.park_again(frames[index:])
+            rest = frames[index:]
+            channel.park_again(rest)
+            connection.parked_bytes += _cost(rest)
             return
     channel.settle_quick()
+
+
+def _cost(frames: list[ParkedFrame]) -> int:
+    cost = 0
+    for item in frames:
+        cost += len(item.payload) + FRAME_COST
+    return cost
 
 
 def forget(connection: "Connection", channel: Channel) -> None:
     """A channel ends: nothing of it stays parked or charged."""
     if channel.parked is not None:
-        for item in channel.parked:
-            connection.parked_bytes -= len(item.payload) + FRAME_COST
+        connection.parked_bytes -= _cost(channel.parked)
         channel.parked = None
     connection.parked_channels.pop(channel.number, None)
     for name in list(channel.blocked_on):
