@@ -20,7 +20,7 @@ from mypy_extensions import i64
 
 from warren.core import AmqpError, reply
 from warren.flow import Handle, Kind, PublisherState, Subject
-from warren.protocol.frame import HEARTBEAT_FRAME, PROTOCOL_HEADER, frame
+from warren.protocol.frame import HEARTBEAT_FRAME, PROTOCOL_HEADER, frame, snippet_text
 from warren.protocol.methods import (
     CONNECTION_CLOSE_OK,
     ChannelClose,
@@ -119,6 +119,8 @@ class Connection:
         self.connected_ns = now_ns
         # The payload limit (WI-3): frame_max itself is tolerated; 4096 before tuning.
         self.payload_max: i64 = 4096
+        # The largest body the short way takes: of one frame, and within the size limit (PB-1).
+        self.quick_body_max: i64 = 0
         self.rest = b""
         self.cursor: i64 = 0
         # The channel number of the frame being handled.
@@ -128,6 +130,8 @@ class Connection:
         # A body frame that is being taken piece by piece: what is missing of its payload.
         self.piece_left: i64 = 0
         self.piece_channel: Channel | None = None
+        # Its first octets, for the text of an error.
+        self.piece_head = b""
         # Routes, and the versions they hold for.
         self.routes = RouteCache()
         self.routes_version: i64 = -1
@@ -249,10 +253,10 @@ class Connection:
     def _frames(self, data: bytes, pos: i64) -> None:  # noqa: C901 - the hot loop, one pass
         """Handle every whole frame; `cursor` is behind the last one handled or being handled."""
         size_all: i64 = len(data)
-        if self.piece_left > 0 or self.piece_channel is not None:
-            pos = self._continue_piece(data, pos, size_all)
         if self.routes_version != self.broker.version:
             self._forget_routes()
+        if self.piece_left > 0 or self.piece_channel is not None:
+            pos = self._continue_piece(data, pos, size_all)
         channel: Channel | None = None
         number: i64 = -1
         while size_all - pos >= 8:
@@ -342,7 +346,7 @@ class Connection:
             word = read_i64_be(data, header_end)
             if (word >> 40) & 0xFFFFFF != (3 << 16) | number:
                 return 0
-            if (word >> 8) & 0xFFFFFFFF != body_size or body_size > self.payload_max:
+            if (word >> 8) & 0xFFFFFFFF != body_size or body_size > self.quick_body_max:
                 return 0
             done = header_end + 8 + body_size
             if done > size_all or data[done - 1] != 0xCE:
@@ -422,6 +426,8 @@ class Connection:
         """Handle a frame that was parked; an error ends its channel as it would have then."""
         self.failing = channel.number
         self.failing_method = 0
+        if self.routes_version != self.broker.version:
+            self._forget_routes()
         try:
             self.on_payload(kind, channel.number, channel, payload, 0, len(payload))
         except DecodeError as malformed:
@@ -593,12 +599,14 @@ class Connection:
             return pos
         self.piece_channel = channel
         self.piece_left = size - here
+        self.piece_head = data[pos + 7 : pos + 24]
         publish.add_body(channel, data[pos + 7 : size_all])
         return size_all
 
     def _continue_piece(self, data: bytes, pos: i64, size_all: i64) -> i64:
         channel = self.piece_channel
         assert channel is not None
+        self.failing = channel.number
         here = size_all - pos
         left = self.piece_left
         if left > 0 and here > 0:
@@ -612,9 +620,9 @@ class Connection:
         if self.piece_left == 0 and here > 0:
             self.piece_channel = None
             if data[pos] != 0xCE:
-                raise AmqpError(
-                    reply.FRAME_ERROR,
-                    f"type 3, body octets: {{invalid_frame_end_marker,{data[pos]}}}",
+                self.failing_method = 0
+                raise FatalFrameError(
+                    f"{snippet_text(3, self.piece_head)}: {{invalid_frame_end_marker,{data[pos]}}}"
                 )
             pos += 1
             self.cursor = pos
@@ -727,6 +735,10 @@ class Connection:
         if self.phase != CLOSED:
             self._end_everything()
             self.phase = CLOSED
+        # Until now: the rest of a frame still has to be passed over while a close is under way.
+        self.piece_channel = None
+        self.piece_left = 0
+        self.rest = b""
         self.gone = True
         self.output.discard()
 
@@ -746,9 +758,6 @@ class Connection:
             self.exclusive.clear()
             home.connections -= 1
             self.home = None
-        self.piece_channel = None
-        self.piece_left = 0
-        self.rest = b""
         self.routes.clear()
         self.route = None
 

@@ -164,6 +164,7 @@ def _on_tune_ok(connection: "Connection", method: ConnectionTuneOk) -> None:
     # WI-3: payloads up to frame_max itself are tolerated. Without a limit the largest
     # message bounds a frame.
     connection.payload_max = method.frame_max or settings.max_message_size
+    connection.quick_body_max = min(connection.payload_max, settings.max_message_size)
     connection.output.body_max = (
         method.frame_max - FRAME_OVERHEAD if method.frame_max else settings.max_message_size
     )
