@@ -45,15 +45,17 @@ NAMES: Final[dict[int, str]] = {
 }
 
 # The codes that close one channel; every other code closes the connection.
-CHANNEL_CODES: Final[frozenset[int]] = frozenset({
-    CONTENT_TOO_LARGE,
-    NO_ROUTE,
-    NO_CONSUMERS,
-    ACCESS_REFUSED,
-    NOT_FOUND,
-    RESOURCE_LOCKED,
-    PRECONDITION_FAILED,
-})
+CHANNEL_CODES: Final[frozenset[int]] = frozenset(
+    {
+        CONTENT_TOO_LARGE,
+        NO_ROUTE,
+        NO_CONSUMERS,
+        ACCESS_REFUSED,
+        NOT_FOUND,
+        RESOURCE_LOCKED,
+        PRECONDITION_FAILED,
+    }
+)
 
 # A reply text is a short string: 255 octets on the wire.
 TEXT_OCTETS_MAX: Final = 255

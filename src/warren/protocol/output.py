@@ -65,10 +65,7 @@ class Output:
         if writer is not None:
             return writer
         outbox = self.outbox
-        if outbox.writers:
-            writer = outbox.writers.pop()
-        else:
-            writer = BytesWriter()
+        writer = outbox.writers.pop() if outbox.writers else BytesWriter()
         self.writer = writer
         outbox.dirty.append(self)
         return writer

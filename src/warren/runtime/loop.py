@@ -9,7 +9,7 @@ import socket
 from typing import Final
 
 # Received in one go at most; also the most that one peer's octets cost the others in a turn.
-RECEIVE_MAX: Final = 262_144
+RECEIVE_MAX: Final = 131_072
 
 
 def new_loop() -> asyncio.AbstractEventLoop:
@@ -29,9 +29,7 @@ def listening_sockets(host: str, port: int, backlog: int) -> list[socket.socket]
     """Open every address a host name stands for; with port 0 the first one's port serves all."""
     opened: list[socket.socket] = []
     seen: set[object] = set()
-    found = socket.getaddrinfo(
-        host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-    )
+    found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     try:
         for family, kind, protocol, _, address in found:
             if address in seen:

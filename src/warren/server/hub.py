@@ -29,7 +29,7 @@ def receive(connection: "Connection", data: bytes) -> None:
     """Hand octets to a session; a mistake of ours ends that connection and nothing else."""
     try:
         connection.receive(data)
-    except Exception as failure:  # noqa: BLE001 - the supervisor of one connection
+    except Exception as failure:
         frames = traceback.extract_tb(failure.__traceback__)
         place = f"{frames[-1].filename}:{frames[-1].lineno}" if frames else "unknown"
         connection.broker.log.event(
@@ -39,7 +39,7 @@ def receive(connection: "Connection", data: bytes) -> None:
         )
         try:
             connection.close(AmqpError(reply.INTERNAL_ERROR, ""))
-        except Exception:  # noqa: BLE001 - its state cannot be trusted: drop it
+        except Exception:
             connection.lost("internal error")
 
 

@@ -9,6 +9,7 @@ from warren._build import forms
 from warren.flow import Kind, Subject
 from warren.runtime.loop import loop_name
 from warren.runtime.process import descriptor_count, descriptor_count_max, resident_bytes
+from warren.server.derived_wait import concerns, derived_waits
 from warren.server.diagnosis import check_descriptors, diagnose, why_reply
 from warren.server.view import (
     AlarmRow,
@@ -122,10 +123,12 @@ class View:
         waits = self.node.broker.waits
         now = self.node.clock.monotonic_ns()
         if subject is None:
-            return why_reply(None, waits.all(), now_ns=now, unlisted=waits.unlisted)
+            seen = derived_waits(self._connections(), now)
+            return why_reply(None, waits.all() + seen, now_ns=now, unlisted=waits.unlisted)
         if not self._exists(subject):
             raise UnknownSubjectError(str(subject))
-        return why_reply(subject, waits.chain(subject), now_ns=now)
+        seen = [one for one in derived_waits(self._connections(), now) if concerns(one, subject)]
+        return why_reply(subject, waits.chain(subject) + seen, now_ns=now)
 
     def _exists(self, subject: Subject) -> bool:
         if subject.kind is Kind.CONNECTION:

@@ -62,10 +62,7 @@ def on_declare(connection: "Connection", channel: Channel, method: QueueDeclare)
     if name.startswith(PSEUDO_QUEUE) and (name == PSEUDO_QUEUE or name.startswith(PREFIX)):
         _declare_reply_address(connection, channel, name, method.no_wait)
         return
-    if method.passive:
-        queue = existing(connection, name)
-    else:
-        queue = _declare(connection, name, method)
+    queue = existing(connection, name) if method.passive else _declare(connection, name, method)
     channel.last_queue = queue.name
     if not method.no_wait:
         ok = QueueDeclareOk(

@@ -1,0 +1,77 @@
+"""Waits that are read off the state when somebody asks, instead of being booked as they begin.
+
+A consumer runs into its prefetch limit and out of it thousands of times a second; booking each
+would cost every message. Unfinished handshakes are read off too, so that a storm of connections
+costs nothing here. `since` is then the last moment known: a connection's arrival, or now.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+from warren.flow import Kind, Reason, Subject, Wait
+from warren.queues import Consumer
+from warren.session import RUNNING, Connection
+from warren.session.parking import channel_subject
+
+# As many as people can read at once.
+WAITS_MAX: Final = 1000
+
+
+def derived_waits(connections: Iterable[Connection], now_ns: int) -> list[Wait]:
+    """Return the waits of unfinished handshakes and of consumers that are passed over."""
+    found: list[Wait] = []
+    for connection in connections:
+        if connection.phase < RUNNING:
+            found.append(
+                Wait(
+                    Reason.HANDSHAKE,
+                    connection.subject,
+                    None,
+                    int(connection.connected_ns),
+                    setting="handshake_timeout_ms",
+                    detail=connection.state(),
+                )
+            )
+        for channel in connection.channels.values():
+            for consumer in channel.consumers.values():
+                if consumer.passed_over:
+                    found.append(_consumer_wait(connection, channel.number, consumer, now_ns))
+        if len(found) >= WAITS_MAX:
+            break
+    return found[:WAITS_MAX]
+
+
+def _consumer_wait(connection: Connection, number: int, consumer: Consumer, now_ns: int) -> Wait:
+    subject = Subject(Kind.CONSUMER, consumer.tag, consumer.queue.vhost)
+    channel = channel_subject(connection, connection.channels[number])
+    output = connection.output
+    if output.size() > output.bound:
+        return Wait(
+            Reason.OUTPUT_FULL,
+            subject,
+            connection.subject,
+            now_ns,
+            setting="unsent_bytes_max",
+            detail=f"{output.size()} octets unsent; consumes queue '{consumer.queue.name}'",
+        )
+    return Wait(
+        Reason.PREFETCH_FULL,
+        subject,
+        channel,
+        now_ns,
+        setting="basic.qos",
+        detail=f"{consumer.unacked} unacknowledged; consumes queue '{consumer.queue.name}'",
+    )
+
+
+def concerns(wait: Wait, subject: Subject) -> bool:
+    """Whether a derived wait is part of the answer for this object."""
+    if subject in (wait.subject, wait.cause):
+        return True
+    if subject.kind is Kind.QUEUE:
+        return wait.subject.vhost == subject.vhost and wait.detail.endswith(
+            f"consumes queue '{subject.name}'"
+        )
+    if subject.kind is Kind.CONNECTION and wait.cause is not None:
+        return wait.cause.name.startswith(subject.name + " (")
+    return False
