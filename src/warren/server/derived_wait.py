@@ -33,9 +33,11 @@ def derived_waits(connections: Iterable[Connection], now_ns: int) -> list[Wait]:
                 )
             )
         for channel in connection.channels.values():
-            for consumer in channel.consumers.values():
-                if consumer.passed_over:
-                    found.append(_consumer_wait(connection, channel.number, consumer, now_ns))
+            found.extend(
+                _consumer_wait(connection, channel.number, consumer, now_ns)
+                for consumer in channel.consumers.values()
+                if consumer.passed_over
+            )
         if len(found) >= WAITS_MAX:
             break
     return found[:WAITS_MAX]

@@ -20,6 +20,7 @@ from warren.queues import Consumer, Delivery
 from warren.queues.queue import Got
 from warren.routing import queue_label
 from warren.security import Access
+from warren.session.access import check_access
 from warren.session.channel import Channel
 from warren.session.queue_method import existing, named
 from warren.vhost import PSEUDO_QUEUE
@@ -53,7 +54,7 @@ def on_consume(connection: "Connection", channel: Channel, method: BasicConsume)
         _consume_replies(connection, channel, method, tag)
         return
     name = named(channel, method.queue)
-    connection.check_access(Access.READ, name, "queue")
+    check_access(connection, Access.READ, name, "queue")
     queue = existing(connection, name)
     priority = _check_arguments(method.arguments, name, queue.vhost)
     every = queue.consumers.every
@@ -138,7 +139,7 @@ def on_cancel(connection: "Connection", channel: Channel, method: BasicCancel) -
 
 def on_get(connection: "Connection", channel: Channel, method: BasicGet) -> None:
     name = named(channel, method.queue)
-    connection.check_access(Access.READ, name, "queue")
+    check_access(connection, Access.READ, name, "queue")
     queue = existing(connection, name)
     got = queue.get()
     if got is None:

@@ -20,12 +20,8 @@ from mypy_extensions import i64
 
 from warren.core import AmqpError, reply
 from warren.flow import Handle, Kind, PublisherState, Subject
-from warren.protocol.frame import HEARTBEAT_FRAME, PROTOCOL_HEADER, frame, snippet_text
+from warren.protocol.frame import PROTOCOL_HEADER, frame
 from warren.protocol.methods import (
-    CONNECTION_CLOSE_OK,
-    ChannelClose,
-    ConnectionClose,
-    ConnectionCloseOk,
     Method,
     UnknownMethod,
     decode,
@@ -34,9 +30,7 @@ from warren.protocol.output import Outbox, Output
 from warren.protocol.properties import P_HEADERS, scan
 from warren.protocol.wire import DecodeError
 from warren.queues import TAKEN, ConfirmLedger, Message
-from warren.routing import Exchange
-from warren.security import DEFAULT_EXCHANGE_NAME, Access
-from warren.session import handshake, parking, publish
+from warren.session import ending, handshake, parking, publish, watch
 from warren.session.channel import (
     EXPECT_BODY,
     EXPECT_CLOSE_OK,
@@ -52,6 +46,16 @@ from warren.session.frame_error import (
     misplaced_frame,
     unknown_frame,
 )
+from warren.session.phase import (
+    CLOSED,
+    CLOSING,
+    DOOMED,
+    HANDSHAKE,
+    HEADER,
+    RUNNING,
+    SECOND_NS,
+)
+from warren.session.piece import begin_piece, continue_piece
 from warren.session.publish import P_LONG_WAY
 from warren.session.route import Route, RouteCache, same_octets
 from warren.session.settings import SessionSettings
@@ -61,28 +65,11 @@ from warren.vhost import Broker, VHost
 if TYPE_CHECKING:
     from warren.protocol.value import Table
 
-# Phases of a connection, in order.
-HEADER: Final[i64] = 0
-HANDSHAKE: Final[i64] = 1
-RUNNING: Final[i64] = 2
-CLOSING: Final[i64] = 3  # our close is out; only close and close-ok are looked at
-DOOMED: Final[i64] = 4  # nothing more is read; the socket goes when `drop_at_ns` comes
-CLOSED: Final[i64] = 5  # flush what is there, then drop the socket
-
 WORD_PUBLISH: Final[i64] = (60 << 16) | 40
 WORD_ACK: Final[i64] = (60 << 16) | 80
 WORD_NACK: Final[i64] = (60 << 16) | 120
 WORD_REJECT: Final[i64] = (60 << 16) | 90
 WORD_HEADER: Final[i64] = 60 << 16
-
-SECOND_NS: Final[i64] = 1_000_000_000
-# A refused login and a refused tune are answered by silence for this long (AU-1, AU-2).
-SILENCE_NS: Final[i64] = 3 * SECOND_NS
-# After close-ok the socket is the client's to close, within this.
-FAREWELL_NS: Final[i64] = SECOND_NS
-CLOSE_WAIT_NS: Final[i64] = 30 * SECOND_NS
-# Property bytes longer than this are not remembered for comparison with the next message's.
-PROPS_MEMO_MAX: Final = 512
 
 
 @final
@@ -256,7 +243,7 @@ class Connection:
         if self.routes_version != self.broker.version:
             self._forget_routes()
         if self.piece_left > 0 or self.piece_channel is not None:
-            pos = self._continue_piece(data, pos, size_all)
+            pos = continue_piece(self, data, pos, size_all)
         channel: Channel | None = None
         number: i64 = -1
         while size_all - pos >= 8:
@@ -267,7 +254,7 @@ class Connection:
                 raise self._too_large((word >> 56) & 0xFF, data, pos, size)
             if end > size_all:
                 if (word >> 56) & 0xFF == 3:
-                    pos = self._begin_piece(data, pos, size_all, (word >> 40) & 0xFFFF, size)
+                    pos = begin_piece(self, data, pos, size_all, (word >> 40) & 0xFFFF, size)
                 break
             if data[end - 1] != 0xCE:
                 self.failing_method = 0
@@ -443,29 +430,6 @@ class Connection:
         for chunk in message.chunks():
             output.body_frames(number, chunk)
 
-    def check_access(self, access: Access, name: str, what: str) -> None:
-        """Refuse (403) what the user has no permission for; before existence (VH-3)."""
-        vhost = self.vhost()
-        if self.broker.permissions.allowed(self.user, vhost.name, access, name):
-            return
-        raise AmqpError(
-            reply.ACCESS_REFUSED,
-            f"access to {what} '{name or DEFAULT_EXCHANGE_NAME}' in vhost '{vhost.name}' refused "
-            f"for user '{self.user}'",
-        )
-
-    def check_topic(self, exchange: Exchange, access: Access, key: bytes) -> None:
-        """Refuse (403) a routing or binding key the user has no topic permission for (VH-4)."""
-        vhost = self.vhost()
-        permissions = self.broker.permissions
-        if permissions.topic_allowed(self.user, vhost.name, exchange.name, access, key):
-            return
-        raise AmqpError(
-            reply.ACCESS_REFUSED,
-            f"access to topic '{key.decode()}' in exchange '{exchange.name}' in vhost "
-            f"'{vhost.name}' refused for user '{self.user}'",
-        )
-
     def _forget_routes(self) -> None:
         self.routes.clear()
         self.route = None
@@ -490,7 +454,7 @@ class Connection:
             if kind != 1:
                 raise misplaced_frame(kind, data, pos, end)
             if self.phase == CLOSING:
-                self._on_method_closing(data, pos, end)
+                ending.on_method_closing(self, data, pos, end)
                 return
             method = self._decode(data, pos + 7, end - 1)
             self.failing_method = i64(read_i32_be(data, pos + 7))
@@ -526,7 +490,7 @@ class Connection:
         """Handle the payload data[pos:end] of one frame, received now or parked before."""
         if kind == 1:
             if channel is not None and channel.expect == EXPECT_CLOSE_OK:
-                self._on_method_after_exception(channel, data, pos, end)
+                ending.on_method_after_exception(self, channel, data, pos, end)
                 return
             if channel is not None and channel.expect != EXPECT_METHOD:
                 raise content_error(channel.expect == EXPECT_HEADER, kind, 0)
@@ -562,74 +526,6 @@ class Connection:
                 reply.COMMAND_INVALID, error.detail, error.class_id, error.method_id
             ) from None
 
-    def _on_method_closing(self, data: bytes, pos: i64, end: i64) -> None:
-        try:
-            method = decode(data, pos + 7, end - 1)
-        except DecodeError:
-            return
-        if isinstance(method, ConnectionCloseOk):
-            self.phase = CLOSED
-        elif isinstance(method, ConnectionClose):
-            self.output.write(frame(1, 0, CONNECTION_CLOSE_OK))
-
-    def _on_method_after_exception(self, channel: Channel, data: bytes, pos: i64, end: i64) -> None:
-        """EX-2: only close-ok and close mean anything on a channel that failed."""
-        word: i64 = i64(read_i32_be(data, pos)) if end - pos >= 4 else 0
-        if word == (20 << 16) | 41:
-            del self.channels[channel.number]
-        elif word == (20 << 16) | 40:
-            del self.channels[channel.number]
-            self.output.write(frame(1, channel.number, b"\x00\x14\x00\x29"))
-
-    # -- body frames in pieces -------------------------------------------------------------------
-
-    def _begin_piece(self, data: bytes, pos: i64, size_all: i64, number: i64, size: i64) -> i64:
-        """Take the part of an unfinished body frame that is here, if it is worth it."""
-        here = size_all - pos - 7
-        channel = self.channels.get(int(number))
-        if (
-            channel is None
-            or here < 4096
-            or self.phase != RUNNING
-            or channel.expect != EXPECT_BODY
-            or channel.parked is not None
-            or self.watchful
-            or size > channel.body_left
-        ):
-            return pos
-        self.piece_channel = channel
-        self.piece_left = size - here
-        self.piece_head = data[pos + 7 : pos + 24]
-        publish.add_body(channel, data[pos + 7 : size_all])
-        return size_all
-
-    def _continue_piece(self, data: bytes, pos: i64, size_all: i64) -> i64:
-        channel = self.piece_channel
-        assert channel is not None
-        self.failing = channel.number
-        here = size_all - pos
-        left = self.piece_left
-        if left > 0 and here > 0:
-            count = min(here, left)
-            if channel.expect == EXPECT_BODY:
-                publish.add_body(channel, data[pos : pos + count])
-            self.piece_left = left - count
-            pos += count
-            here -= count
-        self.cursor = pos
-        if self.piece_left == 0 and here > 0:
-            self.piece_channel = None
-            if data[pos] != 0xCE:
-                self.failing_method = 0
-                raise FatalFrameError(
-                    f"{snippet_text(3, self.piece_head)}: {{invalid_frame_end_marker,{data[pos]}}}"
-                )
-            pos += 1
-            self.cursor = pos
-            if channel.expect == EXPECT_BODY and channel.body_left == 0:
-                publish.complete(self, channel)
-        return pos
-
     # -- errors and the end ----------------------------------------------------------------------
 
     def fail_decoding(self, error: DecodeError) -> None:
@@ -652,114 +548,15 @@ class Connection:
         self.close(error)
 
     def fail_channel(self, channel: Channel, error: AmqpError) -> None:
-        """EX-2: requeue and remove consumers first, then channel.close, then deaf but for close."""
-        self.broker.log.event(
-            "warning",
-            "channel.error",
-            {
-                "connection": self.subject.name,
-                "channel": channel.number,
-                "user": self.user,
-                "code": error.code,
-                "text": error.detail,
-            },
-        )
-        self.flush_confirms()
-        parking.forget(self, channel)
-        channel.end()
-        channel.expect = EXPECT_CLOSE_OK
-        method = ChannelClose(
-            reply_code=error.code,
-            reply_text=error.text(),
-            class_id=error.class_id,
-            method_id=error.method_id,
-        )
-        self.output.write(frame(1, channel.number, method.encode()))
+        ending.fail_channel(self, channel, error)
 
     def close(self, error: AmqpError) -> None:
-        """EX-3, EX-5: everything of this connection ends, then connection.close goes out."""
-        if self.phase >= CLOSING:
-            return
-        self.broker.log.event(
-            "warning" if error.code != reply.CONNECTION_FORCED else "info",
-            "connection.error",
-            {
-                "connection": self.subject.name,
-                "user": self.user,
-                "code": error.code,
-                "text": error.detail,
-            },
-        )
-        self.close_text = error.text()
-        self._end_everything()
-        method = ConnectionClose(
-            reply_code=error.code,
-            reply_text=error.text(),
-            class_id=error.class_id,
-            method_id=error.method_id,
-        )
-        self.output.write(frame(1, 0, method.encode()))
-        now = self.broker.turn.now_ns
-        if isinstance(error, FatalFrameError):
-            self.phase = DOOMED
-            self.drop_at_ns = now + SILENCE_NS
-            return
-        self.phase = CLOSING
-        wait = CLOSE_WAIT_NS
-        if 0 < self.heartbeat_s < 30:
-            wait = self.heartbeat_s * SECOND_NS
-        self.drop_at_ns = now + wait
-
-    def go_silent(self, why: str) -> None:
-        """Say nothing more and drop the socket in a while: a brake on guessing (AU-1, AU-2)."""
-        self.close_text = why
-        self._end_everything()
-        self.phase = DOOMED
-        self.drop_at_ns = self.broker.turn.now_ns + SILENCE_NS
-
-    def close_by_client(self) -> None:
-        """EX-4: the same for a client's connection.close, then close-ok.
-
-        The client closes the socket then; one that does not is dropped soon after.
-        """
-        self._end_everything()
-        self.output.write(frame(1, 0, CONNECTION_CLOSE_OK))
-        self.close_text = "closed by client"
-        self.phase = CLOSING
-        self.drop_at_ns = self.broker.turn.now_ns + FAREWELL_NS
+        """End the connection with an error, ours or an operator's."""
+        ending.close(self, error)
 
     def lost(self, why: str) -> None:
         """The socket is gone or is to go: nothing can be sent any more."""
-        if not self.close_text:
-            self.close_text = why
-        if self.phase != CLOSED:
-            self._end_everything()
-            self.phase = CLOSED
-        # Until now: the rest of a frame still has to be passed over while a close is under way.
-        self.piece_channel = None
-        self.piece_left = 0
-        self.rest = b""
-        self.gone = True
-        self.output.discard()
-
-    def _end_everything(self) -> None:
-        self.flush_confirms()
-        for channel in list(self.channels.values()):
-            parking.forget(self, channel)
-            channel.end()
-        self.channels = {}
-        parking.forget_all(self)
-        home = self.home
-        if home is not None:
-            for name in list(self.exclusive):
-                queue = home.queues.get(name)
-                if queue is not None and queue.owner == self.identity:
-                    home.delete_queue(queue)
-            self.exclusive.clear()
-            home.connections -= 1
-            self.home = None
-        self.routes.clear()
-        self.route = None
+        ending.lost(self, why)
 
     # -- confirms --------------------------------------------------------------------------------
 
@@ -788,65 +585,9 @@ class Connection:
             return
         if self.phase == RUNNING:
             if self.heartbeat_s > 0:
-                self._heartbeat(now_ns)
+                watch.check_heartbeat(self, now_ns)
             if now_ns >= self.next_channel_tick_ns:
-                self._channel_tick(now_ns)
-
-    def _heartbeat(self, now_ns: i64) -> None:
-        interval = self.heartbeat_s * SECOND_NS
-        out = self.output.octets_out + self.output.size()
-        if out != self.seen_out:
-            self.seen_out = out
-            self.last_out_ns = now_ns
-        elif now_ns - self.last_out_ns >= interval // 2:
-            self.last_out_ns = now_ns
-            # To a peer that reads nothing, one pending heartbeat says as much as a thousand.
-            if self.output.size() < self.output.bound:
-                self.output.write(HEARTBEAT_FRAME)
-                self.seen_out = out + len(HEARTBEAT_FRAME)
-        if now_ns < self.next_look_ns:
-            return
-        self.next_look_ns = now_ns + interval
-        if self.octets_in != self.seen_in or self.publisher.parking:
-            self.seen_in = self.octets_in
-            self.misses = 0
-            return
-        self.misses += 1
-        if self.misses >= 2:
-            self.broker.log.event(
-                "warning",
-                "connection.heartbeat_missed",
-                {
-                    "connection": self.subject.name,
-                    "text": f"missed heartbeats from client, timeout: {self.heartbeat_s}s",
-                },
-            )
-            self.lost("missed heartbeats from client")
-
-    def restart_heartbeat_check(self) -> None:
-        """HB-2: after a pause the look at the client begins afresh."""
-        self.misses = 0
-        self.seen_in = self.octets_in
-        self.next_look_ns = self.broker.turn.now_ns + self.heartbeat_s * SECOND_NS
-
-    def _channel_tick(self, now_ns: i64) -> None:
-        """CT-1: a periodic look at the oldest unacked delivery of each channel."""
-        self.next_channel_tick_ns = now_ns + self.settings.channel_tick_ms * 1_000_000
-        timeout = self.settings.consumer_timeout_ms
-        if timeout <= 0:
-            return
-        for channel in list(self.channels.values()):
-            oldest = channel.outlet.unacked.oldest()
-            if oldest is not None and now_ns - oldest.at_ns > timeout * 1_000_000:
-                self.fail_channel(
-                    channel,
-                    AmqpError(
-                        reply.PRECONDITION_FAILED,
-                        f"delivery acknowledgement on channel {channel.number} timed out. "
-                        f"Timeout value used: {timeout} ms. This timeout value can be "
-                        "configured, see the setting consumer_timeout",
-                    ),
-                )
+                watch.check_deliveries(self, now_ns)
 
     def drained(self) -> None:
         """The socket took what was waiting: consumers of this connection may go on."""

@@ -47,7 +47,15 @@ from warren.protocol.methods import (
     TxRollback,
     TxSelect,
 )
-from warren.session import basic_method, exchange_method, parking, publish, queue_method, tx_method
+from warren.session import (
+    basic_method,
+    ending,
+    exchange_method,
+    parking,
+    publish,
+    queue_method,
+    tx_method,
+)
 from warren.session.channel import Channel
 from warren.session.settle import on_ack, on_nack, on_recover
 
@@ -58,7 +66,7 @@ if TYPE_CHECKING:
 def on_connection_method(connection: "Connection", method: Method) -> None:
     """A method on channel 0 of an open connection."""
     if isinstance(method, ConnectionClose):
-        connection.close_by_client()
+        ending.close_by_client(connection)
     elif isinstance(method, ConnectionCloseOk):
         connection.lost("close-ok without close")
     elif isinstance(method, ConnectionUpdateSecret):

@@ -22,6 +22,7 @@ from warren.routing import (
     clean_name,
 )
 from warren.security import Access
+from warren.session.access import check_access, check_topic
 from warren.session.channel import Channel
 
 if TYPE_CHECKING:
@@ -37,13 +38,13 @@ def on_declare(connection: "Connection", channel: Channel, method: ExchangeDecla
     else:
         check_kind(method.type)
         check_not_default(name)
-        connection.check_access(Access.CONFIGURE, name, "exchange")
+        check_access(connection, Access.CONFIGURE, name, "exchange")
         if name not in vhost.routing.exchanges:
             check_not_reserved(name)
             alternate = alternate_of(method.arguments, name, vhost.name)
             if alternate is not None:
-                connection.check_access(Access.READ, name, "exchange")
-                connection.check_access(Access.WRITE, alternate, "exchange")
+                check_access(connection, Access.READ, name, "exchange")
+                check_access(connection, Access.WRITE, alternate, "exchange")
         vhost.routing.declare_exchange(
             name,
             method.type,
@@ -62,7 +63,7 @@ def on_delete(connection: "Connection", channel: Channel, method: ExchangeDelete
     name = clean_name(method.exchange)
     check_not_default(name)
     check_deletable(name, vhost.name)
-    connection.check_access(Access.CONFIGURE, name, "exchange")
+    check_access(connection, Access.CONFIGURE, name, "exchange")
     vhost.routing.delete_exchange(name, if_unused=method.if_unused)
     vhost.sweep()
     if not method.no_wait:
@@ -95,9 +96,9 @@ def on_unbind(connection: "Connection", channel: Channel, method: ExchangeUnbind
 
 def _check_bind(connection: "Connection", source: str, destination: str, key: str) -> None:
     check_not_default(destination)
-    connection.check_access(Access.WRITE, destination, "exchange")
+    check_access(connection, Access.WRITE, destination, "exchange")
     check_not_default(source)
-    connection.check_access(Access.READ, source, "exchange")
+    check_access(connection, Access.READ, source, "exchange")
     found = connection.vhost().routing.exchanges.get(source)
     if found is not None and found.kind == "topic":
-        connection.check_topic(found, Access.READ, key.encode())
+        check_topic(connection, found, Access.READ, key.encode())

@@ -22,6 +22,7 @@ from warren.protocol.methods import (
 )
 from warren.protocol.value import Field, Table
 from warren.security import Malformed, Proven, Refusal, User
+from warren.session import ending, watch
 
 if TYPE_CHECKING:
     from warren.session.connection import Connection
@@ -75,7 +76,7 @@ def on_method(connection: "Connection", method: Method) -> None:
     elif step == WAIT_OPEN and isinstance(method, ConnectionOpen):
         _on_open(connection, method)
     elif isinstance(method, ConnectionClose):
-        connection.close_by_client()
+        ending.close_by_client(connection)
     elif isinstance(method, ConnectionCloseOk):
         connection.lost("close-ok during negotiation")
     else:
@@ -135,7 +136,7 @@ def _refuse(connection: "Connection", refusal: Refusal, mechanism: str) -> None:
         },
     )
     if not connection.capable("authentication_failure_close"):
-        connection.go_silent("login refused")
+        ending.go_silent(connection, "login refused")
         return
     raise AmqpError(
         reply.ACCESS_REFUSED,
@@ -148,7 +149,7 @@ def _refuse_silently(connection: "Connection", why: str) -> None:
     connection.broker.log.event(
         "warning", "login.malformed", {"connection": connection.subject.name, "reason": why}
     )
-    connection.go_silent(why)
+    ending.go_silent(connection, why)
 
 
 # -- what is agreed --------------------------------------------------------------------------
@@ -168,7 +169,7 @@ def _on_tune_ok(connection: "Connection", method: ConnectionTuneOk) -> None:
     connection.output.body_max = (
         method.frame_max - FRAME_OVERHEAD if method.frame_max else settings.max_message_size
     )
-    connection.restart_heartbeat_check()
+    watch.restart_check(connection)
     connection.handshake_step = WAIT_OPEN
 
 

@@ -19,6 +19,7 @@ from warren.flow import CHANNEL_TO_QUEUE, READER_TO_CHANNEL, Effect, Kind, Reaso
 from warren.protocol.frame import frame
 from warren.protocol.methods import CONNECTION_UNBLOCKED, ConnectionBlocked
 from warren.queues import QueueRef
+from warren.session import watch
 from warren.session.channel import EXPECT_BODY, Channel, ParkedFrame
 
 if TYPE_CHECKING:
@@ -97,7 +98,7 @@ def apply(connection: "Connection", effects: tuple[Effect, ...]) -> None:
         if effect is Effect.PARK_CONTENT:
             _begin_wait(connection)
         elif effect is Effect.RESTART_HEARTBEAT_CHECK:
-            connection.restart_heartbeat_check()
+            watch.restart_check(connection)
         elif effect is Effect.NOTIFY_BLOCKED:
             method = ConnectionBlocked(reason=connection.broker.alarms.blocked_reason_text())
             connection.output.write(frame(1, 0, method.encode()))

@@ -31,6 +31,7 @@ from warren.queues import PENDING, REFUSED, TAKEN, ConfirmLedger, Message, Queue
 from warren.routing import Exchange, Sink, check_publishable, no_exchange
 from warren.security import Access
 from warren.session import parking
+from warren.session.access import check_access, check_topic
 from warren.session.channel import (
     EXPECT_BODY,
     EXPECT_HEADER,
@@ -179,13 +180,13 @@ def _checked_exchange(connection: "Connection", raw_name: bytes, key: bytes) -> 
     """Permission, existence, internal, topic permission, in this order."""
     vhost = connection.vhost()
     name = raw_name.decode()
-    connection.check_access(Access.WRITE, name, "exchange")
+    check_access(connection, Access.WRITE, name, "exchange")
     exchange = vhost.routing.exchange_by_key(raw_name)
     if exchange is None:
         raise no_exchange(name, vhost.name)
     check_publishable(exchange, vhost.name)
     if exchange.kind == "topic":
-        connection.check_topic(exchange, Access.WRITE, key)
+        check_topic(connection, exchange, Access.WRITE, key)
     return exchange
 
 

@@ -25,6 +25,7 @@ from warren.routing import (
     queue_label,
 )
 from warren.security import Access
+from warren.session.access import check_access, check_topic
 from warren.session.channel import Channel
 from warren.vhost import PREFIX, PSEUDO_QUEUE
 from warren.vhost.queue_argument import check_equivalent, locked, validate
@@ -80,7 +81,7 @@ def _declare(connection: "Connection", name: str, method: QueueDeclare) -> Queue
         name = connection.broker.generated_name("amq.gen-")
     else:
         check_not_reserved(name, what="queue")
-    connection.check_access(Access.CONFIGURE, name, "queue")
+    check_access(connection, Access.CONFIGURE, name, "queue")
     queue = vhost.queues.get(name)
     # QD-2: the durable flag of an exclusive queue means nothing.
     durable = method.durable and not method.exclusive
@@ -99,8 +100,8 @@ def _declare(connection: "Connection", name: str, method: QueueDeclare) -> Queue
     validate(arguments, name, vhost.name)
     dead_letter = arguments.get("x-dead-letter-exchange")
     if dead_letter is not None and isinstance(dead_letter.value, bytes):
-        connection.check_access(Access.READ, name, "queue")
-        connection.check_access(Access.WRITE, dead_letter.value.decode(), "exchange")
+        check_access(connection, Access.READ, name, "queue")
+        check_access(connection, Access.WRITE, dead_letter.value.decode(), "exchange")
     queue = vhost.add_queue(
         name,
         durable=durable,
@@ -134,13 +135,13 @@ def _bind_names(channel: Channel, queue: str, exchange: str, key: str) -> tuple[
 
 
 def _check_bind(connection: "Connection", name: str, exchange: str, key: str) -> None:
-    connection.check_access(Access.WRITE, name, "queue")
+    check_access(connection, Access.WRITE, name, "queue")
     check_not_default(exchange)
-    connection.check_access(Access.READ, exchange, "exchange")
+    check_access(connection, Access.READ, exchange, "exchange")
     vhost = connection.vhost()
     found = vhost.routing.exchanges.get(exchange)
     if found is not None and found.kind == "topic":
-        connection.check_topic(found, Access.READ, key.encode())
+        check_topic(connection, found, Access.READ, key.encode())
     queue = vhost.queues.get(name)
     if queue is not None:
         check_owner(connection, queue)
@@ -167,7 +168,7 @@ def on_unbind(connection: "Connection", channel: Channel, method: QueueUnbind) -
 
 def on_purge(connection: "Connection", channel: Channel, method: QueuePurge) -> None:
     name = named(channel, method.queue)
-    connection.check_access(Access.READ, name, "queue")
+    check_access(connection, Access.READ, name, "queue")
     count = existing(connection, name).purge()
     if not method.no_wait:
         ok = QueuePurgeOk(message_count=int(count))
@@ -176,7 +177,7 @@ def on_purge(connection: "Connection", channel: Channel, method: QueuePurge) -> 
 
 def on_delete(connection: "Connection", channel: Channel, method: QueueDelete) -> None:
     name = named(channel, clean_name(method.queue))
-    connection.check_access(Access.CONFIGURE, name, "queue")
+    check_access(connection, Access.CONFIGURE, name, "queue")
     vhost = connection.vhost()
     queue = vhost.queues.get(name)
     count = 0
