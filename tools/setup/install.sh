@@ -36,7 +36,7 @@ requirements_ready() {
 }
 
 package_files() {
-    find src pyproject.toml setup.py build_ext.py LICENSE \
+    find src pyproject.toml setup.py build_ext.py LICENSE README.md \
         -name __pycache__ -prune -o -name '*.egg-info' -prune -o -type f "$@"
 }
 
