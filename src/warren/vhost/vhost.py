@@ -4,7 +4,7 @@ A queue is known here by name, and to the routing table by its sink; both come a
 What a removal leaves behind (bindings, garbage) is cleared in bounded slices at turn ends.
 """
 
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Final, final
 
 from warren.protocol.value import Table
 from warren.queues import Consumer, Queue, Turn
@@ -13,6 +13,9 @@ from warren.routing import RoutingTable, Sink, predeclare
 
 if TYPE_CHECKING:
     from warren.vhost.broker import Broker
+
+# Bindings removed per turn when a removal is too large for one go: well under a millisecond.
+CHORE_SLICE: Final = 200
 
 
 @final
@@ -24,7 +27,7 @@ class SweepChore(Chore):
         self.vhost = vhost
 
     def step(self) -> bool:
-        done = self.routing.sweep().done
+        done = self.routing.sweep(CHORE_SLICE).done
         if done:
             self.vhost.sweeping = False
         return done
