@@ -10,8 +10,8 @@ a writer is in `Outbox.dirty` exactly once.
 
 from typing import Final, final
 
-from librt.strings import BytesWriter, write_i64_be
-from mypy_extensions import i64
+from librt.strings import BytesWriter, write_i32_be, write_i64_be
+from mypy_extensions import i32, i64
 
 # A body of this size is queued as it is instead of being copied into the writer: from here on the
 # two copies cost more than one more entry in the list handed to sendmsg.
@@ -24,7 +24,15 @@ FRAME_END: Final[i64] = 0xCE
 # Frame end, body frame type, in the two top octets of a 64 bit word (as a signed number), so that
 # end octet of the header frame and the 7 octets that open a body frame are one store.
 END_AND_BODY: Final[i64] = (0xCE03 - 0x10000) << 48
-CLASS_BASIC_WORD: Final[i64] = 60 << 16
+# The same in front of a header frame.
+END_AND_HEADER: Final[i64] = (0xCE02 - 0x10000) << 48
+CLASS_BASIC_WORD: Final[i32] = 60 << 16
+
+
+def deliver_method(consumer_tag: str) -> bytes:
+    """A deliver method up to the delivery tag, without the first octet of its class id."""
+    raw_tag = consumer_tag.encode()
+    return b"\x3c\x00\x3c" + bytes((len(raw_tag),)) + raw_tag
 
 
 @final
@@ -92,24 +100,24 @@ class Output:
         self.parts_size += len(data)
 
     def deliver(
-        self, opening: bytes, tag: i64, middle: bytes, channel: i64, props: bytes, body: bytes
+        self,
+        method: bytes,
+        tag: i64,
+        again: bool,
+        channel: i64,
+        tail: bytes,
+        props: bytes,
+        body: bytes,
     ) -> None:
-        """Write one message: the three frames of a basic.deliver whose body fits in one frame.
+        """Write one message: the three frames of a basic.deliver whose body came in one piece.
 
-        `opening` is the method frame up to the delivery tag, `middle` what follows the tag up to
-        and including the channel number of the header frame (see `consumer.compose`).
+        `method` is `deliver_method(consumer_tag)`, `tail` exchange and routing key.
         """
         writer = self.writer
         if writer is None:
             writer = self.open()
-        writer.write(opening)
-        write_i64_be(writer, tag)
-        writer.write(middle)
         size: i64 = len(body)
-        props_size: i64 = len(props)
-        write_i64_be(writer, ((12 + props_size) << 32) | CLASS_BASIC_WORD)
-        write_i64_be(writer, size)
-        writer.write(props)
+        self._head(writer, method, tag, again, channel, tail, props, size)
         if size == 0:
             writer.append(0xCE)
             return
@@ -126,28 +134,49 @@ class Output:
 
     def deliver_chunks(
         self,
-        opening: bytes,
+        method: bytes,
         tag: i64,
-        middle: bytes,
+        again: bool,
         channel: i64,
+        tail: bytes,
         props: bytes,
         chunks: list[bytes],
     ) -> None:
         """Write one message whose body came in several frames; chunks keep their boundaries."""
         writer = self.open()
-        writer.write(opening)
-        write_i64_be(writer, tag)
-        writer.write(middle)
         size: i64 = 0
         for chunk in chunks:
             size += len(chunk)
-        props_size: i64 = len(props)
-        write_i64_be(writer, ((12 + props_size) << 32) | CLASS_BASIC_WORD)
-        write_i64_be(writer, size)
-        writer.write(props)
+        self._head(writer, method, tag, again, channel, tail, props, size)
         writer.append(0xCE)
         for chunk in chunks:
             self.body_frames(channel, chunk)
+
+    def _head(
+        self,
+        writer: BytesWriter,
+        method: bytes,
+        tag: i64,
+        again: bool,
+        channel: i64,
+        tail: bytes,
+        props: bytes,
+        size: i64,
+    ) -> None:
+        """Write the method frame and the header frame but for its end octet."""
+        method_size: i64 = len(method) + 10 + len(tail)
+        # Type, channel, size, and the first octet of the class id.
+        write_i64_be(writer, (1 << 56) | (channel << 40) | (method_size << 8))
+        writer.write(method)
+        write_i64_be(writer, tag)
+        writer.append(1 if again else 0)
+        writer.write(tail)
+        props_size: i64 = len(props)
+        # Frame end, type, channel and size of the header frame; then class, weight, body size.
+        write_i64_be(writer, END_AND_HEADER | (channel << 32) | (12 + props_size))
+        write_i32_be(writer, CLASS_BASIC_WORD)
+        write_i64_be(writer, size)
+        writer.write(props)
 
     def body_frames(self, channel: i64, body: bytes) -> None:
         """Write body frames for `body`, split at the peer's frame size."""

@@ -46,9 +46,11 @@ __all__ = [
     "P_USER_ID",
     "Properties",
     "decode",
+    "expiration_of",
     "headers_of",
     "scan",
     "sorted_table",
+    "user_id_of",
     "with_headers",
     "with_reply_to",
     "without_expiration",
@@ -343,6 +345,24 @@ def headers_of(props: bytes) -> Table | None:
     if not flags & _HEADERS:
         return None
     return decode_table(props, _property_start(props, flags, end, _HEADERS), end)
+
+
+def expiration_of(props: bytes) -> str | None:
+    """Return only the expiration."""
+    return _short_of(props, _EXPIRATION)
+
+
+def user_id_of(props: bytes) -> str | None:
+    """Return only the user-id."""
+    return _short_of(props, _USER_ID)
+
+
+def _short_of(props: bytes, bit: i64) -> str | None:
+    end: i64 = len(props)
+    flags = _flags(props, 0, end)
+    if not flags & bit:
+        return None
+    return short_text(props, _property_start(props, flags, end, bit), end)
 
 
 def with_headers(props: bytes, headers: Table | None) -> bytes:

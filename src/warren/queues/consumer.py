@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, final
 
 from mypy_extensions import i64
 
+from warren.protocol.output import deliver_method
 from warren.protocol.value import Table
 from warren.queues.message import Message
 from warren.queues.outlet import Outlet
@@ -48,24 +49,7 @@ class Consumer:
         self.next: Consumer | None = None
         self.previous: Consumer | None = None
         self.group: ConsumerGroup | None = None
-        raw_tag = tag.encode()
-        self.method = b"\x00\x3c\x00\x3c" + bytes((len(raw_tag),)) + raw_tag
-        # Frames of the last route seen: most consumers see long runs of one route.
-        self.tail: bytes = b""
-        self.opening: bytes = b""
-        self.middle: bytes = b""
-        self.middle_again: bytes = b""
-        self._compose(b"\x00\x00")
-
-    def _compose(self, tail: bytes) -> None:
-        """Prepare what surrounds the delivery tag for messages of this route."""
-        number = int(self.outlet.number)
-        size = len(self.method) + 9 + len(tail)
-        self.tail = tail
-        self.opening = b"\x01" + number.to_bytes(2, "big") + size.to_bytes(4, "big") + self.method
-        closing = tail + b"\xce\x02" + number.to_bytes(2, "big")
-        self.middle = b"\x00" + closing
-        self.middle_again = b"\x01" + closing
+        self.method = deliver_method(tag)
 
     def able(self) -> bool:
         """Whether this consumer can take one more message now."""
@@ -87,16 +71,13 @@ class Consumer:
         tag = outlet.next_tag
         outlet.next_tag = tag + 1
         outlet.delivered += 1
-        if message.tail is not self.tail:
-            self._compose(message.tail)
-        middle = self.middle_again if again else self.middle
         if message.more is None:
             outlet.output.deliver(
-                self.opening, tag, middle, outlet.number, message.props, message.body
+                self.method, tag, again, outlet.number, message.tail, message.props, message.body
             )
         else:
             outlet.output.deliver_chunks(
-                self.opening, tag, middle, outlet.number, message.props, message.more
+                self.method, tag, again, outlet.number, message.tail, message.props, message.more
             )
         queue = self.queue
         if self.no_ack:

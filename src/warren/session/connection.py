@@ -27,7 +27,7 @@ from warren.protocol.methods import (
     decode,
 )
 from warren.protocol.output import Outbox, Output
-from warren.protocol.properties import P_HEADERS, scan
+from warren.protocol.properties import scan
 from warren.protocol.wire import DecodeError
 from warren.queues import TAKEN, ConfirmLedger, Message
 from warren.session import ending, handshake, parking, publish, watch
@@ -56,7 +56,7 @@ from warren.session.phase import (
     SECOND_NS,
 )
 from warren.session.piece import begin_piece, continue_piece
-from warren.session.publish import P_LONG_WAY
+from warren.session.publish import P_ALWAYS_LONG, P_LONG_WAY
 from warren.session.route import Route, RouteCache, same_octets
 from warren.session.settings import SessionSettings
 from warren.session.settle import on_ack
@@ -125,6 +125,8 @@ class Connection:
         self.route: Route | None = None
         self.props = b""
         self.traits: i64 = 0
+        # The last properties whose user-id and expiration were checked.
+        self.checked_props = b""
         self.ledgers: list[ConfirmLedger] = []
         # Exclusive queues by name, deleted with the connection.
         self.exclusive: dict[str, None] = {}
@@ -353,7 +355,9 @@ class Connection:
             self.traits = scan(data, start, header_end - 1)
             self.props = data[start : header_end - 1]
         traits = self.traits
-        if traits & P_LONG_WAY != 0 or (route.needs_headers and traits & P_HEADERS != 0):
+        if traits & P_LONG_WAY != 0 and (
+            traits & P_ALWAYS_LONG != 0 or self.props != self.checked_props
+        ):
             return 0
         body = data[header_end + 7 : done - 1] if body_size != 0 else b""
         message = Message(route.tail, self.props, body, None, body_size, traits)
@@ -378,7 +382,7 @@ class Connection:
         route = self.routes.get(key)
         if route is None:
             route = publish.make_route(self, channel, key)
-            if not route.special:
+            if not route.is_reply:
                 self.routes.put(route)
         return route
 
@@ -433,6 +437,7 @@ class Connection:
     def _forget_routes(self) -> None:
         self.routes.clear()
         self.route = None
+        self.checked_props = b""
         self.routes_version = self.broker.version
 
     # -- the general way -----------------------------------------------------------------------

@@ -20,15 +20,17 @@ from warren.protocol.properties import (
     P_ROUTED_HEADERS,
     P_USER_ID,
     decode,
+    expiration_of,
     headers_of,
     scan,
+    user_id_of,
     with_headers,
     with_reply_to,
 )
 from warren.protocol.value import ARRAY, LONG_STRING, Field, Table, kind_name
 from warren.protocol.wire import check_utf8, read_u16, short_end
 from warren.queues import PENDING, REFUSED, TAKEN, ConfirmLedger, Message, QueueRef
-from warren.routing import Exchange, Sink, check_publishable, no_exchange
+from warren.routing import Sink, check_publishable, no_exchange
 from warren.security import Access
 from warren.session import parking
 from warren.session.access import check_access, check_topic
@@ -39,7 +41,7 @@ from warren.session.channel import (
     TxPublish,
 )
 from warren.session.frame_error import content_error
-from warren.session.route import Route
+from warren.session.route import Route, Source
 from warren.session.settings import MESSAGE_SIZE_CAP
 from warren.vhost import PREFIX
 
@@ -52,6 +54,8 @@ WORD_PUBLISH: Final = (60 << 16) | 40
 # A body that came in several pieces is joined up to this size; a larger one keeps its chunks, so
 # that no loop turn copies many megabytes.
 JOINED_MAX: Final = 1 << 20
+# Those among them that change what is done with the message, not only what is checked first.
+P_ALWAYS_LONG: Final = P_BAD_MODE | P_ROUTED_HEADERS | P_REPLY_TO_DIRECT
 # 3.10's bound for `expiration`: ten years in milliseconds.
 EXPIRATION_MAX: Final = 315_360_000_000
 
@@ -149,35 +153,36 @@ def make_route(connection: "Connection", channel: Channel, arguments: bytes) -> 
         raise AmqpError(reply.NOT_IMPLEMENTED, "immediate=true")
     name = arguments[3:after]
     key = arguments[after + 1 : after_key]
-    exchange = _checked_exchange(connection, name, key)
-    tail = arguments[2:after_key]
-    routing = connection.vhost().routing
+    source = connection.routes.sources.get(name)
+    if source is None:
+        source = _find_source(connection, name)
+    if source.topic_checked:
+        check_topic(connection, source.exchange, Access.WRITE, key)
     targets: list[QueueRef] = []
+    tail = arguments[2:after_key]
+    mandatory = flags & 1 == 1
     if name == b"" and key.startswith(b"amq.rabbitmq.reply-to."):
         address = connection.broker.reply_addresses.get(key[len(PREFIX) :].decode())
         if address is not None:
             targets.append(address)
-        answer = Route(
-            arguments, tail, targets, mandatory=flags & 1 == 1, needs_headers=False, special=True
-        )
+        answer = Route(arguments, tail, targets, mandatory=mandatory, again=False, special=True)
         answer.is_reply = True
         return answer
-    needs_headers = routing.needs_headers(exchange)
-    if not needs_headers:
-        targets = queue_refs(routing.route(exchange, key, None, None))
-    mandatory = flags & 1 == 1
+    if not source.again:
+        routing = connection.vhost().routing
+        targets = queue_refs(routing.route(source.exchange, key, None, None))
     return Route(
         arguments,
         tail,
         targets,
         mandatory=mandatory,
-        needs_headers=needs_headers,
-        special=needs_headers or (mandatory and not targets) or routing.is_volatile(exchange),
+        again=source.again,
+        special=source.again or (mandatory and not targets),
     )
 
 
-def _checked_exchange(connection: "Connection", raw_name: bytes, key: bytes) -> Exchange:
-    """Permission, existence, internal, topic permission, in this order."""
+def _find_source(connection: "Connection", raw_name: bytes) -> Source:
+    """Permission, existence, internal, in this order; remembered until something changes."""
     vhost = connection.vhost()
     name = raw_name.decode()
     check_access(connection, Access.WRITE, name, "exchange")
@@ -185,9 +190,15 @@ def _checked_exchange(connection: "Connection", raw_name: bytes, key: bytes) -> 
     if exchange is None:
         raise no_exchange(name, vhost.name)
     check_publishable(exchange, vhost.name)
-    if exchange.kind == "topic":
-        check_topic(connection, exchange, Access.WRITE, key)
-    return exchange
+    permissions = connection.broker.permissions
+    source = Source(
+        exchange,
+        topic_checked=exchange.kind == "topic"
+        and permissions.restricts_topics(connection.user, vhost.name, name),
+        again=vhost.routing.needs_headers(exchange) or vhost.routing.is_volatile(exchange),
+    )
+    connection.routes.remember(raw_name, source)
+    return source
 
 
 def queue_refs(sinks: list[Sink]) -> list[QueueRef]:
@@ -221,6 +232,7 @@ def publish(
     tail = route.tail
     if traits & P_LONG_WAY != 0:
         _check_properties(connection, channel, props, traits)
+        connection.checked_props = props
         if traits & P_REPLY_TO_DIRECT:
             address = channel.reply
             if address is None:
@@ -229,12 +241,12 @@ def publish(
             traits &= ~P_REPLY_TO_DIRECT
     headers: Table | None = None
     extra: list[bytes] | None = None
-    if traits & P_HEADERS and (route.needs_headers or traits & P_ROUTED_HEADERS):
+    if traits & P_HEADERS and (route.again or traits & P_ROUTED_HEADERS):
         headers = headers_of(props)
         if headers is not None and traits & P_ROUTED_HEADERS:
             extra = _header_keys(headers)
             props = _without_bcc(props, headers)
-    if route.needs_headers or extra:
+    if route.again or extra:
         route = _route_again(connection, route, extra, headers)
     message = Message(tail, props, body, more, size, traits)
     channel.published += 1
@@ -307,21 +319,25 @@ def _check_properties(
     connection: "Connection", channel: Channel, props: bytes, traits: i64
 ) -> None:
     """user-id, expiration, delivery-mode, in the order of PB-1."""
-    found = decode(props)
-    if found.user_id is not None and found.user_id != connection.user:
-        user = connection.broker.users.get(connection.user)
-        if user is None or "impersonator" not in user.tags:
-            raise _refused(
-                f"user_id property set to '{found.user_id}' but authenticated user was "
-                f"'{connection.user}'"
-            )
-    if found.expiration is not None:
-        _check_expiration(found.expiration)
+    if traits & P_USER_ID:
+        claimed = user_id_of(props)
+        if claimed != connection.user:
+            user = connection.broker.users.get(connection.user)
+            if user is None or "impersonator" not in user.tags:
+                raise _refused(
+                    f"user_id property set to '{claimed}' but authenticated user was "
+                    f"'{connection.user}'"
+                )
+    if traits & P_EXPIRATION:
+        _check_expiration(expiration_of(props) or "")
     if traits & P_BAD_MODE:
-        raise _refused(f"invalid message: {{delivery_mode_unknown,{found.delivery_mode}}}")
+        mode = decode(props).delivery_mode
+        raise _refused(f"invalid message: {{delivery_mode_unknown,{mode}}}")
 
 
 def _check_expiration(text: str) -> None:
+    if text.isascii() and text.isdigit() and len(text) < 12:
+        return
     digits = text[1:] if text[:1] in ("-", "+") else text
     end = 0
     while end < len(digits) and "0" <= digits[end] <= "9":
@@ -382,7 +398,7 @@ def _route_again(
         tail,
         queue_refs(sinks),
         mandatory=route.mandatory,
-        needs_headers=False,
+        again=False,
         special=True,
     )
 

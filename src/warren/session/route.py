@@ -15,8 +15,10 @@ from librt.strings import read_i64_be
 from mypy_extensions import i64
 
 from warren.queues import QueueRef
+from warren.routing import Exchange
 
 ENTRIES_MAX: Final = 1024
+SOURCES_MAX: Final = 256
 OCTETS_MAX: Final = 262_144
 # Misses in a row, with the cache full, after which nothing is cached for `PASS_COUNT` look-ups.
 PASS_COUNT: Final = 4096
@@ -31,7 +33,7 @@ class Route:
         targets: list[QueueRef],
         *,
         mandatory: bool,
-        needs_headers: bool,
+        again: bool,
         special: bool,
     ) -> None:
         # The publish arguments this route was made from, from the ticket to the flag octet.
@@ -40,8 +42,8 @@ class Route:
         self.targets = targets
         self.single: QueueRef | None = targets[0] if len(targets) == 1 else None
         self.mandatory = mandatory
-        # The exchange (or one behind it) looks at the message's headers.
-        self.needs_headers = needs_headers
+        # Each message is routed anew: an exchange on the way looks at its headers, or chooses.
+        self.again = again
         # Not for the short way: headers decide, it is a reply address, or it must be returned.
         self.special = special
         # A reply to a direct reply-to address: routing never counts it as routed (DR-4).
@@ -49,8 +51,22 @@ class Route:
 
 
 @final
+class Source:
+    """An exchange this connection may publish to, and what a route from it must know."""
+
+    def __init__(self, exchange: Exchange, *, topic_checked: bool, again: bool) -> None:
+        self.exchange = exchange
+        # A topic permission restricts the keys: each one is to be checked.
+        self.topic_checked = topic_checked
+        # Routes depend on more than the key: on headers, or on an exchange's own choice.
+        self.again = again
+
+
+@final
 class RouteCache:
     def __init__(self) -> None:
+        # Exchanges published to, by name: permission, existence and kind were checked.
+        self.sources: dict[bytes, Source] = {}
         self.routes: dict[bytes, Route] = {}
         self.octets: i64 = 0
         self.hits: i64 = 0
@@ -62,6 +78,11 @@ class RouteCache:
             self.hits += 1
         return route
 
+    def remember(self, name: bytes, source: Source) -> None:
+        if len(self.sources) >= SOURCES_MAX:
+            self.sources.clear()
+        self.sources[name] = source
+
     def put(self, route: Route) -> None:
         if self.passing > 0:
             self.passing -= 1
@@ -70,7 +91,7 @@ class RouteCache:
         if len(self.routes) >= ENTRIES_MAX or self.octets + size > OCTETS_MAX:
             # Full. If it earned less than it holds, the load has more keys than fit.
             useless = self.hits < len(self.routes)
-            self.clear()
+            self._clear_routes()
             if useless:
                 self.passing = PASS_COUNT
                 return
@@ -78,6 +99,10 @@ class RouteCache:
         self.octets += size
 
     def clear(self) -> None:
+        self.sources.clear()
+        self._clear_routes()
+
+    def _clear_routes(self) -> None:
         self.routes.clear()
         self.octets = 0
         self.hits = 0

@@ -4,14 +4,12 @@ A reply is written straight to the requesting channel if it lives; nothing is st
 the address is random, so that a forged or outdated one leads nowhere.
 """
 
-from typing import TYPE_CHECKING, Final, final
+from typing import Final, final
 
 from mypy_extensions import i64
 
+from warren.protocol.output import deliver_method
 from warren.queues import TAKEN, ConfirmLedger, Message, Outlet, QueueRef
-
-if TYPE_CHECKING:
-    from warren.protocol.output import Output
 
 PSEUDO_QUEUE: Final = "amq.rabbitmq.reply-to"
 PREFIX: Final = "amq.rabbitmq.reply-to."
@@ -31,14 +29,13 @@ class ReplyAddress(QueueRef):
         if not self.alive:
             return TAKEN
         outlet = self.outlet
-        output: Output = outlet.output
-        raw_tag = self.consumer_tag.encode()
-        method = b"\x00\x3c\x00\x3c" + bytes((len(raw_tag),)) + raw_tag
-        channel = int(outlet.number).to_bytes(2, "big")
-        size = len(method) + 9 + len(message.tail)
-        opening = b"\x01" + channel + size.to_bytes(4, "big") + method
-        middle = b"\x00" + message.tail + b"\xce\x02" + channel
-        output.deliver_chunks(
-            opening, outlet.next_tag, middle, outlet.number, message.props, message.chunks()
+        outlet.output.deliver_chunks(
+            deliver_method(self.consumer_tag),
+            outlet.next_tag,
+            False,
+            outlet.number,
+            message.tail,
+            message.props,
+            message.chunks(),
         )
         return TAKEN
