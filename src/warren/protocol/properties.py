@@ -362,7 +362,8 @@ def _short_of(props: bytes, bit: i64) -> str | None:
     flags = _flags(props, 0, end)
     if not flags & bit:
         return None
-    return short_text(props, _property_start(props, flags, end, bit), end)
+    start = _property_start(props, flags, end, bit)
+    return short_text(props, start, short_end(props, start, end))
 
 
 def with_headers(props: bytes, headers: Table | None) -> bytes:
