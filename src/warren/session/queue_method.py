@@ -143,7 +143,8 @@ def _check_bind(connection: "Connection", name: str, exchange: str, key: str) ->
     if found is not None and found.kind == "topic":
         check_topic(connection, found, Access.READ, key.encode())
     queue = vhost.queues.get(name)
-    if queue is not None:
+    # Without the exchange it is a 404, or nothing to unbind, whoever owns the queue.
+    if queue is not None and found is not None:
         check_owner(connection, queue)
 
 
