@@ -333,3 +333,14 @@ def test_the_oracle_reads_what_it_writes() -> None:
     assert encode_properties(decode_properties(encode_properties(EVERY_PROPERTY), typed=True)) == (
         encode_properties(EVERY_PROPERTY)
     )
+
+
+@pytest.mark.rule("PB-4")
+@pytest.mark.parametrize("header", ["CC", "BCC"])
+@pytest.mark.parametrize("other", [1, None, True, [], {}, Typed("x", b"a"), "", b"\xff"], ids=str)
+def test_what_is_no_string_among_further_keys(
+    channel: Channel, queue: str, header: str, other: Any
+) -> None:
+    """It is no key and no error; a string may be any octets."""
+    channel.publish(b"x", routing_key="nobody", headers={header: [other, queue, other]})
+    assert bodies(channel, queue) == [b"x"]

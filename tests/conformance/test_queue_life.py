@@ -269,3 +269,14 @@ def test_a_queue_may_be_deleted_on_the_condition_that_nobody_needs_it(
         f"PRECONDITION_FAILED - queue '{name}' in vhost '/' not empty",
         method="queue.delete",
     )
+
+
+@pytest.mark.rule("QD-2", "CH-1")
+def test_a_missing_exchange_comes_before_a_foreign_queue(
+    connect: Connect, channel: Channel, queue: str
+) -> None:
+    """Nothing can be bound to it, and there is nothing to unbind, whoever owns the queue."""
+    other = connect().channel()
+    other.queue_unbind(queue, "missing")
+    other.send("queue.bind", queue=queue, exchange="missing")
+    other.expect_close(404, "NOT_FOUND - no exchange 'missing' in vhost '/'", method="queue.bind")
