@@ -24,6 +24,7 @@ from warren.routing.node import Binding, Reach, with_peer, without_peer
 
 _ONE_WORD: Final = b"*"
 _ANY_WORDS: Final = b"#"
+_DOT: Final = 46
 
 
 def words_of(key: bytes) -> list[bytes]:
@@ -157,12 +158,47 @@ class Topic(Matcher):
                     self._match_patterns(extra, reach)
 
     def _match_patterns(self, key: bytes, reach: Reach) -> None:
+        """Walk down one node at a time, without a list, until a key leaves two ways open."""
+        node = self.root
+        size: i64 = len(key)
+        # The empty key has no words (TP-1); behind the last word `pos` is beyond the key.
+        pos: i64 = 0 if size > 0 else 1
+        while pos <= size:
+            if node.any is not None:
+                self._match_many([node], key, pos, reach)
+                return
+            end = pos
+            while end < size and key[end] != _DOT:
+                end += 1
+            literal = None
+            if node.child is not None or node.children is not None:
+                literal = node.literal(key[pos:end])
+            one = node.one
+            if one is None:
+                if literal is None:
+                    return
+                node = literal
+            elif literal is None:
+                node = one
+            else:
+                self._match_many([literal, one], key, end + 1, reach)
+                return
+            pos = end + 1
+        if node.any is not None:
+            self._match_many([node], key, pos, reach)
+        else:
+            reach.enter_chain(node.chain)
+
+    def _match_many(self, entered: list[TopicNode], key: bytes, pos: i64, reach: Reach) -> None:
+        """Go on from several nodes at a time, or from one with a `#` behind it."""
         self.serial += 1
         live: list[TopicNode] = []
-        self._enter(self.root, live, reach)
+        for node in entered:
+            self._enter(node, live, reach)
         if not live:
             return
-        for word in words_of(key):
+        words = key[pos:].split(b".") if pos <= len(key) else []
+        for word in words:
             following: list[TopicNode] = []
             for node in live:
                 if node.is_any:

@@ -379,7 +379,11 @@ class Connection:
         return done
 
     def find_route(self, channel: Channel, key: bytes) -> Route:
-        route = self.routes.get(key)
+        routes = self.routes
+        if routes.passing > 0:
+            routes.passing -= 1
+            return publish.make_route(self, channel, key)
+        route = routes.get(key)
         if route is None:
             route = publish.make_route(self, channel, key)
             if not route.is_reply:

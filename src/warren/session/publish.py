@@ -30,7 +30,7 @@ from warren.protocol.properties import (
 from warren.protocol.value import ARRAY, LONG_STRING, Field, Table, kind_name
 from warren.protocol.wire import check_utf8, read_u16, short_end
 from warren.queues import PENDING, REFUSED, TAKEN, ConfirmLedger, Message, QueueRef
-from warren.routing import Sink, check_publishable, no_exchange
+from warren.routing import check_publishable, no_exchange
 from warren.security import Access
 from warren.session import parking
 from warren.session.access import check_access, check_topic
@@ -41,7 +41,7 @@ from warren.session.channel import (
     TxPublish,
 )
 from warren.session.frame_error import content_error
-from warren.session.route import Route, Source
+from warren.session.route import Route, Source, queue_refs
 from warren.session.settings import MESSAGE_SIZE_CAP
 from warren.vhost import PREFIX
 
@@ -170,7 +170,7 @@ def make_route(connection: "Connection", channel: Channel, arguments: bytes) -> 
         return answer
     if not source.again:
         routing = connection.vhost().routing
-        targets = queue_refs(routing.route(source.exchange, key, None, None))
+        targets = source.targets_of(routing.route(source.exchange, key, None, None))
     return Route(
         arguments,
         tail,
@@ -199,15 +199,6 @@ def _find_source(connection: "Connection", raw_name: bytes) -> Source:
     )
     connection.routes.remember(raw_name, source)
     return source
-
-
-def queue_refs(sinks: list[Sink]) -> list[QueueRef]:
-    refs: list[QueueRef] = []
-    for sink in sinks:
-        target = sink.target
-        assert isinstance(target, QueueRef)
-        refs.append(target)
-    return refs
 
 
 # -- the publish itself --------------------------------------------------------------------------

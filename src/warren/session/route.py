@@ -12,10 +12,10 @@ filling.
 from typing import Final, final
 
 from librt.strings import read_i64_be
-from mypy_extensions import i64
+from mypy_extensions import i64, mypyc_attr
 
 from warren.queues import QueueRef
-from warren.routing import Exchange
+from warren.routing import Exchange, Sink
 
 ENTRIES_MAX: Final = 1024
 SOURCES_MAX: Final = 256
@@ -24,6 +24,8 @@ OCTETS_MAX: Final = 262_144
 PASS_COUNT: Final = 4096
 
 
+# Not seen by the cycle collector: a route is made for every message of a load whose keys differ.
+@mypyc_attr(acyclic=True)
 @final
 class Route:
     def __init__(
@@ -60,6 +62,28 @@ class Source:
         self.topic_checked = topic_checked
         # Routes depend on more than the key: on headers, or on an exchange's own choice.
         self.again = again
+        # The last targets reached by one key, to be shared by routes that reach the same.
+        self.last_sink: Sink | None = None
+        self.last_targets: list[QueueRef] = []
+
+    def targets_of(self, sinks: list[Sink]) -> list[QueueRef]:
+        if len(sinks) != 1:
+            return queue_refs(sinks)
+        sink = sinks[0]
+        if sink is not self.last_sink:
+            self.last_sink = sink
+            self.last_targets = queue_refs(sinks)
+        return self.last_targets
+
+
+def queue_refs(sinks: list[Sink]) -> list[QueueRef]:
+    """The queues behind what routing found."""
+    refs: list[QueueRef] = []
+    for sink in sinks:
+        target = sink.target
+        assert isinstance(target, QueueRef)
+        refs.append(target)
+    return refs
 
 
 @final
@@ -84,9 +108,6 @@ class RouteCache:
         self.sources[name] = source
 
     def put(self, route: Route) -> None:
-        if self.passing > 0:
-            self.passing -= 1
-            return
         size: i64 = len(route.key) + len(route.tail)
         if len(self.routes) >= ENTRIES_MAX or self.octets + size > OCTETS_MAX:
             # Full. If it earned less than it holds, the load has more keys than fit.
