@@ -30,8 +30,11 @@ def why_text(reply: "WhyReply", colour: Paint, *, width: int = 0) -> str:
         return f"{clean(reply.subject)} does not wait." if reply.subject else "Nothing waits."
     causes = {step.cause for step in reply.steps}
     # Without one subject, the tops are those nobody waits for; a circle has none: take its first.
-    tops = [reply.subject] if reply.subject else [one for one in steps if one not in causes]
+    own = reply.subject in steps
+    tops = [reply.subject] if own else [one for one in steps if one not in causes]
     drawing = _Drawing(steps, colour, min(max(wide, _WIDTH_MIN), _WIDTH_MAX))
+    if reply.subject and not own:
+        drawing.lines.append(f"{clean(reply.subject)} does not wait. What waits around it:")
     for top in tops or list(steps)[:1]:
         drawing.subject(top, "", "")
     if reply.unlisted:

@@ -45,8 +45,8 @@ def listening_sockets(host: str, port: int, backlog: int) -> list[socket.socket]
             one.setblocking(False)
             one.bind(address)
             one.listen(backlog)
-    except OSError:
+    except OSError as error:
         for one in opened:
             one.close()
-        raise
+        raise OSError(error.errno, error.strerror, f"{host}:{port}") from None
     return opened

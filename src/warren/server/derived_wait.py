@@ -46,6 +46,7 @@ def derived_waits(connections: Iterable[Connection], now_ns: int) -> list[Wait]:
 def _consumer_wait(connection: Connection, number: int, consumer: Consumer, now_ns: int) -> Wait:
     subject = Subject(Kind.CONSUMER, consumer.tag, consumer.queue.vhost)
     channel = channel_subject(connection, connection.channels[number])
+    oldest = consumer.outlet.unacked.oldest()
     output = connection.output
     if output.size() > output.bound:
         return Wait(
@@ -60,7 +61,8 @@ def _consumer_wait(connection: Connection, number: int, consumer: Consumer, now_
         Reason.PREFETCH_FULL,
         subject,
         channel,
-        now_ns,
+        # Since the oldest of the deliveries that fill it, at most.
+        now_ns if oldest is None else int(oldest.at_ns),
         setting="basic.qos",
         detail=f"{consumer.unacked} unacknowledged; consumes queue '{consumer.queue.name}'",
     )

@@ -11,7 +11,28 @@ from warren.server.config import Settings
 TOTAL_ASSUMED: Final = 1 << 30
 
 
+# What a container may use, by either version of control groups.
+CGROUP_LIMITS: Final = (
+    Path("/sys/fs/cgroup/memory.max"),
+    Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"),
+)
+
+
 def total_bytes() -> int:
+    """Return what this process may use: the machine's memory or its container's limit."""
+    total = machine_bytes()
+    for path in CGROUP_LIMITS:
+        try:
+            limit = int(path.read_text())
+        except (OSError, ValueError):
+            continue
+        # Version 1 says "no limit" by a number near 2**63.
+        if 0 < limit < total:
+            return limit
+    return total
+
+
+def machine_bytes() -> int:
     """Return the machine's memory, 1 GiB where it does not tell."""
     try:
         for line in Path("/proc/meminfo").read_text().splitlines():

@@ -25,7 +25,7 @@ SLICE_NS: Final = 400_000
 PIECES_MAX: Final = 64
 # Ready messages in a consumed queue for which its publishers sit out one turn, and the most turns.
 BACKLOG_STEP: Final = 512
-REST_MAX: Final = 16
+TURNS_OUT_MAX: Final = 16
 # How long a closed connection may take to read what was sent last.
 LINGER_NS: Final = 1_000_000_000
 
@@ -39,7 +39,7 @@ class SocketLink(Link):
         self.loop: asyncio.AbstractEventLoop = hub.loop
         self.identity = 0
         self.budget = 65_536
-        self.rest: i64 = 0
+        self.turns_out: i64 = 0
         self.reading = False
         self.writing = False
         self.half_closed = False
@@ -53,8 +53,8 @@ class SocketLink(Link):
         self.loop.add_reader(self.descriptor, self.on_readable)
 
     def on_readable(self) -> None:
-        if self.rest > 0:
-            self.rest -= 1
+        if self.turns_out > 0:
+            self.turns_out -= 1
             return
         connection = self.connection
         if connection is None:
@@ -83,8 +83,8 @@ class SocketLink(Link):
             self.budget <<= 1
         pressure = connection.pressure()
         if pressure > BACKLOG_STEP:
-            rest = pressure // BACKLOG_STEP
-            self.rest = min(REST_MAX, rest)
+            out = pressure // BACKLOG_STEP
+            self.turns_out = out if out < TURNS_OUT_MAX else TURNS_OUT_MAX  # noqa: FURB136 - i64
         self.look()
 
     def look(self) -> None:

@@ -20,7 +20,7 @@ from mypy_extensions import i64
 
 from warren.core import AmqpError, reply
 from warren.flow import Handle, Kind, PublisherState, Subject
-from warren.protocol.frame import PROTOCOL_HEADER, frame
+from warren.protocol.frame import frame
 from warren.protocol.methods import (
     Method,
     UnknownMethod,
@@ -190,7 +190,7 @@ class Connection:
         """Take what the socket gave; everything that follows from it is done on return."""
         self.octets_in += len(data)
         if self.phase == HEADER:
-            data = self._protocol_header(data)
+            data = handshake.protocol_header(self, data)
             if self.phase != HANDSHAKE:
                 return
         elif self.phase >= DOOMED:
@@ -213,31 +213,6 @@ class Connection:
             self.rest = data[self.cursor :]
         if self.ledgers:
             self.flush_confirms()
-
-    def _protocol_header(self, data: bytes) -> bytes:
-        if self.rest:
-            data = self.rest + data
-            self.rest = b""
-        if len(data) < 8:
-            # Whatever cannot become a protocol header any more is answered at once.
-            if data[:4] == b"AMQP"[: len(data)]:
-                self.rest = data
-                return b""
-        elif data[:4] == b"AMQP" and data[4:8] in (
-            b"\x00\x00\x09\x01",
-            b"\x01\x01\x00\x09",
-            b"\x01\x01\x08\x00",
-            b"\x01\x01\x09\x01",
-        ):
-            self.phase = HANDSHAKE
-            handshake.start(self)
-            return data[8:]
-        elif len(data) < 8:
-            return b""
-        self.output.write(PROTOCOL_HEADER)
-        self.close_text = "bad protocol header"
-        self.phase = CLOSED
-        return b""
 
     def _frames(self, data: bytes, pos: i64) -> None:  # noqa: C901 - the hot loop, one pass
         """Handle every whole frame; `cursor` is behind the last one handled or being handled."""

@@ -122,6 +122,16 @@ def lost(connection: "Connection", why: str) -> None:
     """The socket is gone or is to go: nothing can be sent any more."""
     if not connection.close_text:
         connection.close_text = why
+    if not connection.gone:
+        connection.broker.log.event(
+            "info",
+            "connection.closed",
+            {
+                "connection": connection.subject.name,
+                "user": connection.user,
+                "reason": connection.close_text,
+            },
+        )
     if connection.phase != CLOSED:
         end_everything(connection)
         connection.phase = CLOSED

@@ -15,7 +15,8 @@ class FatalFrameError(AmqpError):
 
 def frame_text(kind: i64, data: bytes, pos: i64, end: i64) -> str:
     """Describe a frame whose payload begins 7 octets behind `pos`."""
-    return snippet_text(int(kind), data[pos + 7 : end - 1])
+    payload = data[pos + 7 : end - 1] if end - pos > 8 else b""
+    return snippet_text(int(kind), payload)
 
 
 def unknown_frame(kind: i64, data: bytes, pos: i64, end: i64) -> AmqpError:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from warren.core import AmqpError, reply
 from warren.flow import PublisherState
-from warren.protocol.frame import FRAME_MIN_SIZE, FRAME_OVERHEAD, frame
+from warren.protocol.frame import FRAME_MIN_SIZE, FRAME_OVERHEAD, PROTOCOL_HEADER, frame
 from warren.protocol.methods import (
     CONNECTION_OPEN_OK,
     ConnectionClose,
@@ -23,6 +23,7 @@ from warren.protocol.methods import (
 from warren.protocol.value import Field, Table
 from warren.security import Malformed, Proven, Refusal, User
 from warren.session import ending, watch
+from warren.session.phase import CLOSED, HANDSHAKE
 
 if TYPE_CHECKING:
     from warren.session.connection import Connection
@@ -52,6 +53,32 @@ def state_text(step: int) -> str:
     if step == WAIT_TUNE_OK:
         return "tuning"
     return "opening" if step == WAIT_OPEN else "starting"
+
+
+def protocol_header(connection: "Connection", data: bytes) -> bytes:
+    if connection.rest:
+        data = connection.rest + data
+        connection.rest = b""
+    if len(data) < 8:
+        # Whatever cannot become a protocol header any more is answered at once.
+        if data[:4] == b"AMQP"[: len(data)]:
+            connection.rest = data
+            return b""
+    elif data[:4] == b"AMQP" and data[4:8] in (
+        b"\x00\x00\x09\x01",
+        b"\x01\x01\x00\x09",
+        b"\x01\x01\x08\x00",
+        b"\x01\x01\x09\x01",
+    ):
+        connection.phase = HANDSHAKE
+        start(connection)
+        return data[8:]
+    elif len(data) < 8:
+        return b""
+    connection.output.write(PROTOCOL_HEADER)
+    connection.close_text = "bad protocol header"
+    connection.phase = CLOSED
+    return b""
 
 
 def start(connection: "Connection") -> None:
