@@ -1,0 +1,72 @@
+"""What is done at the end of a loop turn, in slices of bounded size."""
+
+from tests.unit.queues.rig import Rig, message
+from warren.queues.backlog import BLOCK_SIZE
+from warren.queues.turn import FREED_BLOCKS, PUMP_MESSAGES, Chore
+
+
+def test_a_long_queue_is_handed_out_in_slices() -> None:
+    rig = Rig()
+    body = b"x"
+    rig.publish(*[body] * (3 * PUMP_MESSAGES))
+    consumer = rig.consumer("c")
+    assert rig.got(consumer.outlet) == []
+    for _ in range(3):
+        assert rig.turn.queues == [rig.queue]
+        rig.turn.run()
+        assert len(rig.got(consumer.outlet)) == PUMP_MESSAGES
+    assert not rig.turn.run()
+
+
+def test_a_long_queue_does_not_keep_others_waiting() -> None:
+    rig = Rig()
+    rig.publish(*[b"x"] * (3 * PUMP_MESSAGES))
+    other = rig.another("other")
+    other.publish(message(b"mine"), None, 0)
+    rig.consumer("long")
+    mine = rig.consumer("short", queue=other)
+    rig.turn.run()
+    assert rig.got(mine.outlet) == [("short", b"mine", False)]
+
+
+def test_a_queue_is_scheduled_once() -> None:
+    rig = Rig()
+    rig.publish(b"1", b"2")
+    rig.consumer("a")
+    rig.consumer("b")
+    rig.queue.schedule()
+    assert rig.turn.queues == [rig.queue]
+    rig.run()
+    rig.queue.schedule()
+    assert rig.turn.queues == []
+
+
+def test_a_purge_frees_a_bounded_number_of_blocks_in_a_turn() -> None:
+    rig = Rig()
+    rig.publish(*[b"x"] * (3 * FREED_BLOCKS * BLOCK_SIZE))
+    assert rig.queue.purge() == 3 * FREED_BLOCKS * BLOCK_SIZE
+    assert rig.queue.ready() == 0
+    turns = rig.run()
+    assert turns == 3 + 1 or turns == 3
+    assert rig.turn.garbage == []
+
+
+class Steps(Chore):
+    def __init__(self, count: int) -> None:
+        self.left = count
+
+    def step(self) -> bool:
+        self.left -= 1
+        return self.left == 0
+
+
+def test_chores_go_one_step_a_turn_in_order() -> None:
+    rig = Rig()
+    first, second = Steps(2), Steps(1)
+    rig.turn.chores += [first, second]
+    assert rig.turn.run()
+    assert (first.left, second.left) == (1, 1)
+    assert rig.turn.run()
+    assert (first.left, second.left) == (0, 1)
+    assert not rig.turn.run()
+    assert (second.left, rig.turn.chores) == (0, [])
