@@ -123,7 +123,7 @@ class Output:
             return
         if size > self.body_max:
             writer.append(0xCE)
-            self.body_frames(channel, body)
+            self.body_frames(channel, [body], size)
             return
         write_i64_be(writer, END_AND_BODY | (channel << 32) | size)
         if size >= SHARED_BODY_MIN:
@@ -142,15 +142,14 @@ class Output:
         props: bytes,
         chunks: list[bytes],
     ) -> None:
-        """Write one message whose body came in several frames; chunks keep their boundaries."""
+        """Write one message whose body came in several pieces; frames are filled all the same."""
         writer = self.open()
         size: i64 = 0
         for chunk in chunks:
             size += len(chunk)
         self._head(writer, method, tag, again, channel, tail, props, size)
         writer.append(0xCE)
-        for chunk in chunks:
-            self.body_frames(channel, chunk)
+        self.body_frames(channel, chunks, size)
 
     def _head(
         self,
@@ -178,33 +177,37 @@ class Output:
         write_i64_be(writer, size)
         writer.write(props)
 
-    def body_frames(self, channel: i64, body: bytes) -> None:
-        """Write body frames for `body`, split at the peer's frame size."""
+    def body_frames(self, channel: i64, chunks: list[bytes], size: i64) -> None:
+        """Write the body frames of a content of `size` octets, as large as the peer takes."""
         writer = self.open()
-        size: i64 = len(body)
         limit = self.body_max
-        pos: i64 = 0
-        while pos < size:
-            end = pos + limit
-            if end > size:
-                end = size
-            piece = body if pos == 0 and end == size else body[pos:end]
-            # Seven octets of frame header: the word without its first octet is not worth a
-            # special case, so type, channel and size go out one by one.
-            writer.append(3)
-            writer.append((channel >> 8) & 0xFF)
-            writer.append(channel & 0xFF)
-            length = end - pos
-            writer.append((length >> 24) & 0xFF)
-            writer.append((length >> 16) & 0xFF)
-            writer.append((length >> 8) & 0xFF)
-            writer.append(length & 0xFF)
-            if length >= SHARED_BODY_MIN:
-                self.share(piece)
-            else:
-                writer.write(piece)
-            writer.append(0xCE)
-            pos = end
+        room: i64 = 0
+        for chunk in chunks:
+            length: i64 = len(chunk)
+            pos: i64 = 0
+            while pos < length:
+                if room == 0:
+                    room = min(size, limit)
+                    size -= room
+                    writer.append(3)
+                    writer.append((channel >> 8) & 0xFF)
+                    writer.append(channel & 0xFF)
+                    writer.append((room >> 24) & 0xFF)
+                    writer.append((room >> 16) & 0xFF)
+                    writer.append((room >> 8) & 0xFF)
+                    writer.append(room & 0xFF)
+                count = length - pos
+                if count > room:
+                    count = room
+                piece = chunk if count == length else chunk[pos : pos + count]
+                if count >= SHARED_BODY_MIN:
+                    self.share(piece)
+                else:
+                    writer.write(piece)
+                pos += count
+                room -= count
+                if room == 0:
+                    writer.append(0xCE)
 
     def take(self) -> list[bytes]:
         """Close the turn: give the writer back and return all that is to be sent, in order."""

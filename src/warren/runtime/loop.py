@@ -10,6 +10,8 @@ from typing import Final
 
 # Received in one go at most; also the most that one peer's octets cost the others in a turn.
 RECEIVE_MAX: Final = 131_072
+# Received at a time while large bodies come in: what counts then is the number of system calls.
+LARGE_READ: Final = 524_288
 
 
 def new_loop() -> asyncio.AbstractEventLoop:

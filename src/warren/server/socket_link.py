@@ -9,7 +9,7 @@ limit serves consumers as much as publishers.
 import socket
 from typing import TYPE_CHECKING, Final, final
 
-from warren.runtime.loop import RECEIVE_MAX
+from warren.runtime.loop import LARGE_READ, RECEIVE_MAX
 from warren.server.hub import Hub, Link, receive
 from warren.session import CLOSED, Connection
 
@@ -59,8 +59,9 @@ class SocketLink(Link):
         connection = self.connection
         if connection is None:
             return
+        size = LARGE_READ if connection.large else self.budget
         try:
-            data = self.socket.recv(self.budget)
+            data = self.socket.recv(size)
         except (BlockingIOError, InterruptedError):
             return
         except OSError as error:

@@ -139,6 +139,8 @@ class Connection:
         self.budget_wait: Handle | None = None
         self.block_reason = ""
         self.last_flow_ns: i64 = -1
+        # Whether the last content came in pieces: then larger reads are worth their memory.
+        self.large = False
         # What the driver looks at.
         self.reading = True
         self.drop_at_ns: i64 = now_ns + settings.handshake_timeout_ms * 1_000_000
@@ -410,8 +412,7 @@ class Connection:
         output = self.output
         header = b"\x00\x3c\x00\x00" + int(message.size).to_bytes(8, "big") + message.props
         output.write(frame(1, int(number), method) + frame(2, int(number), header))
-        for chunk in message.chunks():
-            output.body_frames(number, chunk)
+        output.body_frames(number, message.chunks(), message.size)
 
     def _forget_routes(self) -> None:
         self.routes.clear()

@@ -51,7 +51,8 @@ def continue_piece(connection: "Connection", data: bytes, pos: i64, size_all: i6
     if left > 0 and here > 0:
         count = min(here, left)
         if channel.expect == EXPECT_BODY:
-            publish.add_body(channel, data[pos : pos + count])
+            whole = pos == 0 and count == size_all
+            publish.add_body(channel, data if whole else data[pos : pos + count])
         connection.piece_left = left - count
         pos += count
         here -= count

@@ -51,9 +51,9 @@ if TYPE_CHECKING:
 # Properties that make a message take the general way.
 P_LONG_WAY: Final = P_BAD_MODE | P_ROUTED_HEADERS | P_EXPIRATION | P_USER_ID | P_REPLY_TO_DIRECT
 WORD_PUBLISH: Final = (60 << 16) | 40
-# A body that came in several pieces is joined up to this size; a larger one keeps its chunks, so
-# that no loop turn copies many megabytes.
-JOINED_MAX: Final = 1 << 20
+# A body that came in several pieces is joined up to this size; a larger one is sent on in the
+# pieces it came in, copied no more.
+JOINED_MAX: Final = 32768
 # Those among them that change what is done with the message, not only what is checked first.
 P_ALWAYS_LONG: Final = P_BAD_MODE | P_ROUTED_HEADERS | P_REPLY_TO_DIRECT
 # 3.10's bound for `expiration`: ten years in milliseconds.
@@ -127,11 +127,11 @@ def complete(connection: "Connection", channel: Channel) -> None:
     more: list[bytes] | None = None
     if len(chunks) == 1:
         body = chunks[0]
-    elif size <= JOINED_MAX or connection.frame_max == 0:
-        # Joined, it leaves in frames of the consumer's size, whatever the publisher's was (WI-2).
+    elif size <= JOINED_MAX:
         body = b"".join(chunks)
     else:
         more = chunks
+    connection.large = more is not None
     publish(connection, channel, arguments, props, body, more, size)
 
 
