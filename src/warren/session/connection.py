@@ -155,7 +155,6 @@ class Connection:
         self.next_channel_tick_ns: i64 = now_ns + settings.channel_tick_ms * 1_000_000
         self.seen_out: i64 = 0
         self.last_out_ns: i64 = now_ns
-        self.published: i64 = 0
         self.subject = Subject(Kind.CONNECTION, f"{peer}:{peer_port}")
 
     # -- what others ask -----------------------------------------------------------------------
