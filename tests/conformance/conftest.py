@@ -1,8 +1,7 @@
-"""Fixtures and markers of the conformance tests."""
-
-import pytest
+"""Fixtures of the conformance tests."""
 
 from tests.support.fixtures import (
+    _fails_where_a_feature_is_missing,
     _skip_where_the_reference_differs,
     broker,
     channel,
@@ -16,6 +15,7 @@ from tests.support.fixtures import (
 )
 
 __all__ = [
+    "_fails_where_a_feature_is_missing",
     "_skip_where_the_reference_differs",
     "broker",
     "channel",
@@ -27,11 +27,3 @@ __all__ = [
     "start_broker",
     "unique",
 ]
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line(
-        "markers",
-        "differs_from_reference(reason): the reference does otherwise, for the reason given; "
-        "skipped when the broker under test is the reference",
-    )

@@ -4,18 +4,14 @@ from typing import Any
 
 import pytest
 
-from tests.support.broker import Broker
 from tests.support.channel import Channel
 from tests.support.expectation import starting
 from tests.support.fixtures import Connect
 
 
 @pytest.fixture
-def small_queue(broker: Broker, channel: Channel, request: pytest.FixtureRequest) -> str:
+def small_queue(channel: Channel) -> str:
     """A queue that takes one message and refuses the next."""
-    if not broker.is_reference:
-        reason = "x-max-length and x-overflow do nothing yet"
-        request.applymarker(pytest.mark.xfail(strict=True, reason=reason))
     arguments = {"x-max-length": 1, "x-overflow": "reject-publish"}
     name: str = channel.queue_declare(exclusive=True, arguments=arguments).queue
     return name
@@ -128,6 +124,7 @@ def test_a_confirm_waits_for_no_consumer(connect: Connect, channel: Channel, que
     assert delivered == 1
 
 
+@pytest.mark.not_yet("length limits")
 @pytest.mark.rule("CO-3", "CO-4")
 def test_a_single_refusal(channel: Channel, small_queue: str) -> None:
     channel.confirm_select()
@@ -137,6 +134,7 @@ def test_a_single_refusal(channel: Channel, small_queue: str) -> None:
     channel.expect("basic.nack", delivery_tag=2, requeue=True)
 
 
+@pytest.mark.not_yet("length limits")
 @pytest.mark.rule("CO-3", "CO-4")
 @pytest.mark.parametrize(
     "pattern",
@@ -156,6 +154,7 @@ def test_acks_and_nacks_do_not_cover_each_other(
     assert channel.wait_confirms(len(pattern)) == expected
 
 
+@pytest.mark.not_yet("length limits")
 @pytest.mark.rule("CO-3", "LE-5")
 def test_one_refusal_among_several_queues_is_one_nack(
     channel: Channel, queue: str, small_queue: str, unique: Any

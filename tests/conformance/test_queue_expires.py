@@ -6,20 +6,13 @@ from typing import Any
 import pytest
 
 from tests.conformance.test_queue_life import exists
-from tests.support.broker import Broker
 from tests.support.channel import Channel
 
 EXPIRES_MS = 600
 # The reference looks at its timer, so a queue goes at its time or some milliseconds later.
 GONE_SECONDS = 3.0
 
-pytestmark = pytest.mark.slow
-
-
-@pytest.fixture(autouse=True)
-def _not_yet(broker: Broker, request: pytest.FixtureRequest) -> None:
-    if not broker.is_reference:
-        request.applymarker(pytest.mark.xfail(strict=True, reason="x-expires does nothing yet"))
+pytestmark = [pytest.mark.not_yet("queues that expire"), pytest.mark.slow]
 
 
 @pytest.fixture

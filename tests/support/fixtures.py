@@ -51,6 +51,15 @@ def _skip_where_the_reference_differs(request: pytest.FixtureRequest) -> None:
         pytest.skip(f"the reference differs: {marker.args[0]}")
 
 
+@pytest.fixture(autouse=True)
+def _fails_where_a_feature_is_missing(request: pytest.FixtureRequest) -> None:
+    """What the broker does not do yet must fail on it, and pass on the reference."""
+    marker = request.node.get_closest_marker("not_yet")
+    if marker is not None and not request.getfixturevalue("broker").is_reference:
+        reason = f"not implemented: {marker.args[0]}"
+        request.applymarker(pytest.mark.xfail(strict=True, reason=reason))
+
+
 @pytest.fixture
 def raw(broker: Broker) -> Iterator[Connect]:
     """Make clients that are connected by TCP and have sent nothing; dropped at the end."""
