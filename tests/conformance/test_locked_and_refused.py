@@ -203,7 +203,7 @@ def test_an_exclusive_consumer_is_alone(
     channel.consume(queue, exclusive=second)
 
 
-@pytest.mark.rule("CH-22", "SA-1")
+@pytest.mark.rule("CH-22")
 def test_no_exclusive_consumer_on_a_single_active_consumer_queue(channel: Channel) -> None:
     arguments = {"x-single-active-consumer": True}
     queue = channel.queue_declare(exclusive=True, arguments=arguments).queue
