@@ -41,7 +41,7 @@ def test_only_machines_without_io_the_sockets_loop_and_the_load_generator_are_co
     machines = {"protocol", "session", "routing", "queues", "flow", "vhost"}
     others = set(build_ext.COMPILED) - ON_THE_PATH_OF_EVERY_OCTET
     assert {module.split(".")[1] for module in others} <= machines | {"bench"}
-    assert ON_THE_PATH_OF_EVERY_OCTET <= set(build_ext.COMPILED)
+    assert set(build_ext.COMPILED) >= ON_THE_PATH_OF_EVERY_OCTET
 
 
 @installed
