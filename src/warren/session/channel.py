@@ -84,6 +84,8 @@ class Channel(ConsumerOwner):
         self.body_size: i64 = 0
         self.body_left: i64 = 0
         self.chunks: list[bytes] = []
+        # The body is over the size limit: it is refused at its end, and not kept until then.
+        self.oversize = False
         # Parked frames, in order; the channel handles nothing but settlements meanwhile.
         self.parked: list[ParkedFrame] | None = None
         # Whether publishes may take the short way: no transaction, nothing parked or in progress.
@@ -105,6 +107,8 @@ class Channel(ConsumerOwner):
         chunks = self.chunks
         size: i64 = len(chunk)
         self.body_left -= size
+        if self.oversize:
+            return
         if chunks and size < CHUNK_MIN and len(chunks[-1]) < CHUNK_MIN:
             chunks[-1] = chunks[-1] + chunk
         else:

@@ -96,6 +96,7 @@ def on_header(connection: "Connection", channel: Channel, data: bytes, pos: i64,
     channel.body_size = size
     channel.body_left = size
     channel.chunks = []
+    channel.oversize = size > limit
     channel.expect = EXPECT_BODY
     if size == 0:
         complete(connection, channel)
