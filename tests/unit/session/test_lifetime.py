@@ -96,7 +96,7 @@ def test_a_thousand_connections_leave_nothing() -> None:
     first.channel()
     first.queue("shared")
     before = alive()
-    assert (before["Connection"], before["Channel"], before["Queue"]) == (1, 1, 1)
+    assert min(before["Connection"], before["Channel"], before["Queue"]) >= 1
     for number in range(1000):
         client = machine.client()
         use(client, number)
