@@ -21,7 +21,7 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol
 
-from tools.bench import report
+from tools.bench import excerpt, report
 from tools.bench.broker import (
     HOST,
     Broker,
@@ -46,6 +46,8 @@ class Starter(Protocol):
 SETTLE_S = 1.0
 STEP_TIMEOUT_S = 1800.0
 OUT = Path("out/bench")
+DOCS = Path("docs")
+README = Path("README.md")
 
 
 def parse() -> argparse.Namespace:
@@ -71,7 +73,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--fresh", action="store_true", help="forget earlier results")
     parser.add_argument("--report", action="store_true", help="only write the report")
     parser.add_argument("--out", type=Path, default=OUT)
-    parser.add_argument("--docs", type=Path, default=Path("docs"))
+    parser.add_argument("--docs", type=Path, default=DOCS)
     args = parser.parse_args()
     if args.quick:
         args.rounds, args.seconds = 1, min(args.seconds, 3.0)
@@ -106,8 +108,11 @@ def main() -> int:
         if args.fresh and results.exists():
             results.unlink()
         measure(args, results)
-    report.write(load(results), args.docs)
+    records = load(results)
+    report.write(records, args.docs)
     print(f"written: {args.docs / 'benchmarks.md'}")
+    if args.docs == DOCS and excerpt.write_into(README, records):
+        print(f"written: {README}")
     return 0
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.bench import report
+from tools.bench import excerpt, report
 from tools.bench.record import Record, load
 
 
@@ -76,3 +76,24 @@ def test_a_run_made_again_replaces_the_failed_one(tmp_path: Path) -> None:
     path = tmp_path / "lines"
     path.write_text(failed.to_line() + "\n" + again.to_line() + "\n")
     assert load(path) == [again]
+
+
+def test_the_readme_gets_the_rows_that_both_have(tmp_path: Path) -> None:
+    readme = tmp_path / "README.md"
+    readme.write_text(f"before\n{excerpt.BEGIN}old\n{excerpt.END}after\n")
+    records = [record("warren", 1, 3000.0), record("rabbitmq", 1, 500.0)]
+    assert excerpt.write_into(readme, records)
+    assert excerpt.write_into(readme, records)
+    text = readme.read_text()
+    assert "| transient, 128 B | 500/s | 3,000/s | 6.0 x | 2 | 2 |" in text
+    assert text.startswith("before\n")
+    assert text.endswith("after\n")
+    assert "old" not in text
+
+
+def test_a_readme_without_a_place_or_rows_stays(tmp_path: Path) -> None:
+    readme = tmp_path / "README.md"
+    readme.write_text(excerpt.BEGIN + excerpt.END)
+    assert not excerpt.write_into(readme, [record("warren", 1, 3000.0)])
+    assert not excerpt.write_into(tmp_path / "missing.md", [record("warren", 1, 1.0)])
+    assert readme.read_text() == excerpt.BEGIN + excerpt.END
