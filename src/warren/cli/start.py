@@ -96,7 +96,7 @@ def _entry(option: str, written: str) -> Entry:
 
 def _run(settings: Settings) -> int:
     from warren.server.control_socket import SocketInUseError
-    from warren.server.node import run
+    from warren.server.service import run
 
     try:
         return run(settings)

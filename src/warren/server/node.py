@@ -1,33 +1,35 @@
 """One node: everything joined, started, and stopped in order.
 
-Start: data directory and its lock, log, broker with the default user and vhost, listeners, control
-socket; then ready. Stop: listeners first, then every client is told with 320, then what is left is
-dropped. A second signal drops at once.
+A node is built of parts: settings, event loop, clock, log. It touches nothing that belongs to its
+process (signals, files, standard output, the cycle collector's switch): `server.service` does that
+for a process of its own, `warren.testing` runs several nodes in a test's process.
+
+All time is the clock's and the loop's that were handed in. What is done at an interval is a beat:
+a beat that was missed is not made up for, so a driver of time may stop the beats, go on to any
+later moment and start them again.
+
+Stop: listeners first, then every client is told with 320, then what is left is dropped. A second
+call drops at once.
 """
 
 import asyncio
 import gc
-import signal
-from typing import Final, final
+from typing import Final, Protocol, final
 
 import warren
-from warren.core import AmqpError, reply
+from warren.core import AmqpError, Clock, reply
+from warren.core.log import EventLog
 from warren.flow import Change
 from warren.protocol.value import Table, field
-from warren.runtime import SystemClock, SystemRandom
-from warren.runtime.lock import FileLock
-from warren.runtime.loop import loop_name, new_loop
+from warren.runtime import SystemRandom
 from warren.security import Mechanisms, Permission, Permissions, UserStore
-from warren.server.banner import banner
 from warren.server.config import Settings
 from warren.server.control import Control
-from warren.server.control_socket import ControlServer
 from warren.server.hub import Hub
 from warren.server.listener import Listeners
-from warren.server.logs import Log, open_log
 from warren.server.memory import MemoryMonitor
 from warren.server.node_view import View
-from warren.server.notify import notifier, watchdog_interval_ns
+from warren.server.notify import Notifier
 from warren.session import SessionSettings
 from warren.session.handshake import SERVER_CAPABILITIES
 from warren.vhost import Broker
@@ -71,10 +73,22 @@ def session_settings(settings: Settings) -> SessionSettings:
     )
 
 
+class NodeLog(EventLog, Protocol):
+    """What a node needs of its log."""
+
+    def tell_suppressed(self) -> None:
+        """Tell of storms of one reason that ended; called once a second."""
+
+
 @final
 class Node:
     def __init__(
-        self, settings: Settings, loop: asyncio.AbstractEventLoop, clock: SystemClock, log: Log
+        self,
+        settings: Settings,
+        loop: asyncio.AbstractEventLoop,
+        clock: Clock,
+        log: NodeLog,
+        notifier: Notifier | None = None,
     ) -> None:
         self.settings = settings
         self.loop = loop
@@ -99,43 +113,28 @@ class Node:
         self.listeners = Listeners(self.hub, settings, session_settings(settings), log)
         self.memory = MemoryMonitor(settings, self.broker.alarms)
         self.view = View(self)
-        self.control = ControlServer(settings.socket_path(), Control(self.view, log), log)
-        self.notifier = notifier()
+        self.control = Control(self.view, log)
+        self.notifier = notifier or Notifier()
         self.stopping = False
         self.running = False
         self.stopped = loop.create_future()
-        self.tasks: set[asyncio.Task[None]] = set()
+        self.next_monitor: asyncio.TimerHandle | None = None
 
     async def start(self) -> None:
-        loop = self.loop
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self.stop, f"signal {number.name}")
-        loop.add_signal_handler(signal.SIGHUP, self.log.reopen)
-        await self.control.start()
+        """Listen; clients may connect when this returns."""
         await self.listeners.start()
-        self.hub.start_ticking()
-        self.monitor()
-        watchdog_ns = watchdog_interval_ns()
-        if watchdog_ns:
-            self.watchdog(watchdog_ns / 1e9)
+        self.start_beats()
         self.running = True
-        forms = self.view.forms
-        print(  # noqa: T201 - where everything is, for who started it
-            banner(
-                self.settings,
-                self.listeners.rows,
-                event_loop=loop_name(loop),
-                compiled_count=sum(forms.values()),
-                compiled_count_max=len(forms),
-            ),
-            flush=True,
-        )
-        self.notifier.ready("serving")
         self.log.event("info", "node.started", {"node": self.settings.node_name})
 
-    def watchdog(self, interval_s: float) -> None:
-        self.notifier.watchdog()
-        self.loop.call_later(interval_s, self.watchdog, interval_s)
+    def start_beats(self) -> None:
+        self.hub.start_ticking()
+        self.monitor()
+
+    def stop_beats(self) -> None:
+        self.hub.stop_ticking()
+        if self.next_monitor is not None:
+            self.next_monitor.cancel()
 
     def monitor(self) -> None:
         """Once a second: memory, and the ends of log storms."""
@@ -157,7 +156,7 @@ class Node:
         self.log.tell_suppressed()
         self.view.sample()
         if not self.stopping:
-            self.loop.call_later(MONITOR_S, self.monitor)
+            self.next_monitor = self.loop.call_later(MONITOR_S, self.monitor)
 
     def tell_alarms(self) -> None:
         """Every connection hears of a change of the alarms (AL-2)."""
@@ -201,34 +200,10 @@ class Node:
         if not self.stopped.done():
             self.stopped.set_result(None)
 
-    async def run(self) -> None:
+    async def ended(self) -> None:
+        """Wait until the node has stopped, and put away what is its own."""
         try:
-            await self.start()
             await self.stopped
         finally:
-            self.hub.stop_ticking()
-            await self.control.close()
+            self.stop_beats()
         self.log.event("info", "node.stopped", {"node": self.settings.node_name})
-
-
-def run(settings: Settings) -> int:
-    """Run a node in the foreground until it is stopped; return the exit code."""
-    settings.data_dir.mkdir(parents=True, exist_ok=True)
-    # Every cycle of the broker is broken where its object ends; what the cycle collector would
-    # do is walk millions of waiting messages for nothing.
-    gc.disable()
-    lock = FileLock(settings.data_dir / "warren.lock")
-    clock = SystemClock()
-    log = open_log(settings, clock)
-    log.adopt_libraries()
-    loop = new_loop()
-    try:
-        asyncio.set_event_loop(loop)
-        node = Node(settings, loop, clock, log)
-        loop.run_until_complete(node.run())
-        return 0
-    finally:
-        loop.run_until_complete(loop.shutdown_asyncgens())
-        loop.close()
-        log.close()
-        lock.release()

@@ -17,10 +17,10 @@ Output = pytest.CaptureFixture[str]
 
 
 class Node(ModuleType):
-    """Stands in for `warren.server.node`."""
+    """Stands in for `warren.server.service`."""
 
     def __init__(self) -> None:
-        super().__init__("warren.server.node")
+        super().__init__("warren.server.service")
         self.settings: Settings | None = None
         self.code = 0
         self.failure: Exception | None = None
@@ -41,7 +41,7 @@ def no_settings_around(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def node(monkeypatch: pytest.MonkeyPatch) -> Node:
     made = Node()
-    monkeypatch.setitem(sys.modules, "warren.server.node", made)
+    monkeypatch.setitem(sys.modules, "warren.server.service", made)
     return made
 
 

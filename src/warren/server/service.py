@@ -1,0 +1,83 @@
+"""A node as a process of its own: what belongs to the process and not to the node.
+
+The data folder and its lock, the log's outputs, signals, the control socket, the lines on standard
+output, the service manager, and the cycle collector, which is off. SIGTERM and SIGINT stop the node
+in order, a second one at once; SIGHUP opens the log file anew.
+"""
+
+import asyncio
+import gc
+import signal
+
+from warren.runtime import SystemClock
+from warren.runtime.lock import FileLock
+from warren.runtime.loop import loop_name, new_loop
+from warren.server.banner import banner
+from warren.server.config import Settings
+from warren.server.control_socket import ControlServer
+from warren.server.logs import Log, open_log
+from warren.server.node import Node
+from warren.server.notify import notifier, watchdog_interval_ns
+
+
+def run(settings: Settings) -> int:
+    """Run a node in the foreground until it is stopped; return the exit code."""
+    settings.data_dir.mkdir(parents=True, exist_ok=True)
+    # Every cycle of the broker is broken where its object ends; what the cycle collector would
+    # do is walk millions of waiting messages for nothing.
+    gc.disable()
+    lock = FileLock(settings.data_dir / "warren.lock")
+    clock = SystemClock()
+    log = open_log(settings, clock)
+    log.adopt_libraries()
+    loop = new_loop()
+    try:
+        asyncio.set_event_loop(loop)
+        node = Node(settings, loop, clock, log, notifier())
+        loop.run_until_complete(_serve(node, log))
+        return 0
+    finally:
+        loop.run_until_complete(loop.shutdown_asyncgens())
+        loop.close()
+        log.close()
+        lock.release()
+
+
+async def _serve(node: Node, log: Log) -> None:
+    """Start, say so, and wait for the end."""
+    loop = node.loop
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, node.stop, f"signal {number.name}")
+    loop.add_signal_handler(signal.SIGHUP, log.reopen)
+    control = ControlServer(node.settings.socket_path(), node.control, log)
+    try:
+        await control.start()
+        await node.start()
+        watchdog_ns = watchdog_interval_ns()
+        if watchdog_ns:
+            _watchdog(node, watchdog_ns / 1e9)
+        _say_where(node)
+        node.notifier.ready("serving")
+        await node.ended()
+    finally:
+        await control.close()
+
+
+def _watchdog(node: Node, interval_s: float) -> None:
+    node.notifier.watchdog()
+    node.loop.call_later(interval_s, _watchdog, node, interval_s)
+
+
+def _say_where(node: Node) -> None:
+    """Print where everything is, for who started it."""
+    forms = node.view.forms
+    print(  # noqa: T201
+        banner(
+            node.settings,
+            node.listeners.rows,
+            event_loop=loop_name(node.loop),
+            compiled_count=sum(forms.values()),
+            compiled_count_max=len(forms),
+        ),
+        flush=True,
+    )
