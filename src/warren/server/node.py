@@ -23,6 +23,7 @@ from warren.flow import Change
 from warren.protocol.value import Table, field
 from warren.runtime import SystemRandom
 from warren.security import Mechanisms, Permission, Permissions, UserStore
+from warren.server.commands import commands
 from warren.server.config import Settings
 from warren.server.control import Control
 from warren.server.hub import Hub
@@ -113,7 +114,7 @@ class Node:
         self.listeners = Listeners(self.hub, settings, session_settings(settings), log)
         self.memory = MemoryMonitor(settings, self.broker.alarms)
         self.view = View(self)
-        self.control = Control(self.view, log)
+        self.control = Control(self.view, log, commands(self))
         self.notifier = notifier or Notifier()
         self.stopping = False
         self.running = False
