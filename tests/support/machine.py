@@ -25,9 +25,10 @@ from tests.support.methods import CONTENT_METHODS, decode_method, encode_method
 from tests.support.wire import CAPABILITIES, Event, Message
 from warren.flow import Alarm, Source
 from warren.protocol.output import Outbox
-from warren.security import Mechanisms, Permission, Permissions, UserStore
+from warren.security import Mechanisms, Permissions, UserStore, new_user
 from warren.session import CLOSED, Connection, SessionSettings
 from warren.vhost import Broker
+from warren.vhost.change import PermissionPut, VHostPut, user_put
 
 SECOND_NS: Final = 1_000_000_000
 # More turns in a row than any test has work for: beyond it something schedules itself for ever.
@@ -138,19 +139,24 @@ class Machine:
         self.clock = FakeClock()
         self.random = FakeRandom()
         self.log = FakeLog()
-        users, permissions = UserStore(), Permissions()
-        users.add("guest", b"guest", self.random, ("administrator",))
-        permissions.put(Permission("guest", "/", ".*", ".*", ".*"))
         self.broker = Broker(
             node_name="machine",
             clock=self.clock,
             random=self.random,
             log=self.log,
-            users=users,
-            permissions=permissions,
+            users=UserStore(),
+            permissions=Permissions(),
             mechanisms=Mechanisms(),
         )
-        self.vhost = self.broker.add_vhost("/")
+        guest = new_user("guest", b"guest", self.random, ("administrator",))
+        self.broker.metadata.apply(
+            (
+                VHostPut(name="/"),
+                user_put(guest),
+                PermissionPut(user="guest", vhost="/", configure=".*", write=".*", read=".*"),
+            )
+        )
+        self.vhost = self.broker.vhosts["/"]
         self.settings = settings or SessionSettings()
         self.outbox = Outbox()
         self.peers: list[Peer] = []

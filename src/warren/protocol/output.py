@@ -5,7 +5,7 @@ connection holds no buffer: a writer is taken from the pool with the first octet
 given back when the turn's output is taken.
 
 Invariant: the bytes to send are `parts` in order, then what `writer` holds. An `Output` that holds
-a writer is in `Outbox.dirty` exactly once.
+a writer is in `Outbox.dirty` exactly once, or its link keeps it back (`hold`).
 """
 
 from typing import Final, final
@@ -66,6 +66,10 @@ class Output:
         # The peer's limit for the payload of one body frame.
         self.body_max: i64 = 4088
         self.octets_out: i64 = 0
+        # Nothing leaves before this ticket of the metadata is committed.
+        self.hold: i64 = 0
+        # The peer has a part of `parts[0]`.
+        self.torn = False
 
     def open(self) -> BytesWriter:
         """Return the writer, taking one from the pool with the first octet of a turn."""
@@ -228,7 +232,8 @@ class Output:
         self.octets_out += count
         self.parts_size -= count
         parts = self.parts
-        if self.parts_size == 0:
+        self.torn = self.parts_size != 0
+        if not self.torn:
             self.parts = []
             return
         index = 0

@@ -258,6 +258,16 @@ class RoutingTable:
         self.version += 1
         return True
 
+    def bound(
+        self, source: str, destination: str, key: bytes, arguments: Table, *, to_queue: bool
+    ) -> bool:
+        """Tell whether this very binding exists."""
+        origin = self.exchanges.get(source)
+        node = self._destination(destination, to_queue)
+        if origin is None or node is None:
+            return False
+        return Binding(origin, node, key, arguments) in origin.bindings
+
     def unbind(
         self, source: str, destination: str, key: bytes, arguments: Table, *, to_queue: bool
     ) -> bool:

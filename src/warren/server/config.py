@@ -94,6 +94,11 @@ class Settings:
         "none", choice("none", "optional", "required"), "whether clients must show a certificate"
     )
     data_dir: Path = computed(_data_dir, path(), "where the node keeps everything")
+    metadata_store: str = setting(
+        "disk",
+        choice("disk", "memory"),
+        "where users, queues, bindings and policies are kept; memory: until the node stops",
+    )
     node_name: str = computed(_node_name, text(check=_NODE_NAME), "name@host of this node")
     cluster_name: str = setting(
         "", text(empty=True), "name shown to clients and people; empty: the node's name"

@@ -9,13 +9,16 @@ import asyncio
 import traceback
 from typing import TYPE_CHECKING, Final, final
 
-from mypy_extensions import i64, mypyc_attr
+from mypy_extensions import mypyc_attr
 
 from warren.core import AmqpError, Clock, reply
 from warren.protocol.output import Outbox
+from warren.session import RUNNING
 from warren.vhost import Broker
 
 if TYPE_CHECKING:
+    from mypy_extensions import i64
+
     from warren.session import Connection
 
 # Links are looked at by the clock in turns: each one every `TICK_SLOTS` x `TICK_S`.
@@ -49,6 +52,29 @@ class Link:
     def __init__(self, hub: "Hub") -> None:
         self.hub = hub
         self.connection: Connection | None = None
+        # Its output waits for a commit of the metadata.
+        self.held = False
+
+    def keep_back(self) -> None:
+        """Have the output flushed when what it promises is committed."""
+        if not self.held:
+            self.held = True
+            self.hub.held.append(self)
+
+    def refuse(self, error: AmqpError) -> None:
+        """What the output promises will not come true: send the error instead of it."""
+        connection = self.connection
+        if connection is None:
+            return
+        output = connection.output
+        output.hold = 0
+        if connection.phase != RUNNING or output.torn:
+            # The peer has half a frame, or a farewell: there is nothing that could follow it.
+            connection.lost(error.text())
+        else:
+            output.discard()
+            connection.close(error)
+        self.look()
 
     def flush(self) -> None:
         """Send what waits in the connection's output."""
@@ -71,12 +97,13 @@ class Hub:
         self.slots: list[dict[int, Link]] = [{} for _ in range(TICK_SLOTS)]
         self.slot = 0
         self.turn_pending = False
-        # Turns so far: whoever waits until nothing is left to do compares.
-        self.turns: i64 = 0
         self.next_identity = 1
         self.ticker: asyncio.TimerHandle | None = None
         self.last_tick_ns: i64 = 0
         self.late_ns_max: i64 = 0
+        # The last ticket of the metadata that is committed, and the links that wait for later ones.
+        self.committed: i64 = 0
+        self.held: list[Link] = []
 
     def add(self, link: Link) -> int:
         identity = self.next_identity
@@ -98,7 +125,6 @@ class Hub:
 
     def end_turn(self) -> None:
         self.turn_pending = False
-        self.turns += 1
         more = self.broker.turn.run()
         for output in self.outbox.take_dirty():
             link = output.owner
@@ -108,6 +134,22 @@ class Hub:
                 output.discard()
         if more or self.broker.turn.queues or self.outbox.dirty:
             self.begin()
+
+    def release(self) -> None:
+        """Flush what was kept back; what waits for a later commit is kept back again."""
+        held = self.held
+        self.held = []
+        for link in held:
+            link.held = False
+            link.flush()
+
+    def refuse_held(self, error: AmqpError) -> None:
+        """End the connections whose answers will not come true."""
+        held = self.held
+        self.held = []
+        for link in held:
+            link.held = False
+            link.refuse(error)
 
     def start_ticking(self) -> None:
         self.last_tick_ns = self.clock.monotonic_ns()
@@ -120,18 +162,14 @@ class Hub:
         if late > self.late_ns_max:
             self.late_ns_max = late
         self.last_tick_ns = now
-        self.slot = (self.slot + 1) % TICK_SLOTS
-        self.look_at_clock(self.slots[self.slot], now)
-        self.ticker = self.loop.call_later(TICK_S, self.tick)
-
-    def look_at_clock(self, links: dict[int, Link], now: i64) -> None:
-        """Let these connections look at the clock."""
         self.begin()
-        for link in list(links.values()):
+        self.slot = (self.slot + 1) % TICK_SLOTS
+        for link in list(self.slots[self.slot].values()):
             connection = link.connection
             if connection is not None:
                 connection.tick(now)
                 link.look()
+        self.ticker = self.loop.call_later(TICK_S, self.tick)
 
     def stop_ticking(self) -> None:
         if self.ticker is not None:

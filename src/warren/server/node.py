@@ -22,13 +22,16 @@ from warren.core.log import EventLog
 from warren.flow import Change
 from warren.protocol.value import Table, field
 from warren.runtime import SystemRandom
-from warren.security import Mechanisms, Permission, Permissions, UserStore
-from warren.server.commands import commands
+from warren.security import Mechanisms, Permissions, UserStore
+from warren.server.blank import blank_changes
+from warren.server.closing import Closing
+from warren.server.commits import Commits
 from warren.server.config import Settings
 from warren.server.control import Control
 from warren.server.hub import Hub
 from warren.server.listener import Listeners
 from warren.server.memory import MemoryMonitor
+from warren.server.metadata_store import MetadataStore
 from warren.server.node_view import View
 from warren.server.notify import Notifier
 from warren.session import SessionSettings
@@ -38,6 +41,8 @@ from warren.vhost import Broker
 # How long clients have to answer the close of a stopping node.
 STOP_WAIT_S: Final = 3.0
 MONITOR_S: Final = 1.0
+# What could not be restored is told one by one up to this many; the number of all is told, too.
+PROBLEMS_MAX: Final = 100
 # The release of the reference whose behaviour clients find here.
 COMPATIBLE_VERSION: Final = "3.10.8"
 
@@ -90,39 +95,66 @@ class Node:
         clock: Clock,
         log: NodeLog,
         notifier: Notifier | None = None,
+        store: MetadataStore | None = None,
     ) -> None:
         self.settings = settings
         self.loop = loop
         self.clock = clock
         self.log = log
         random = SystemRandom()
-        users = UserStore(frozenset(settings.loopback_users))
-        permissions = Permissions()
         self.broker = Broker(
             node_name=settings.node_name,
             clock=clock,
             random=random,
             log=log,
-            users=users,
-            permissions=permissions,
+            users=UserStore(frozenset(settings.loopback_users)),
+            permissions=Permissions(),
             mechanisms=Mechanisms(),
         )
-        self.broker.add_vhost(settings.default_vhost)
-        users.add(settings.default_user, settings.default_pass.encode(), random, ("administrator",))
-        permissions.put(Permission(settings.default_user, settings.default_vhost, ".*", ".*", ".*"))
         self.hub = Hub(loop, self.broker, clock)
+        self.commits = Commits(self.hub, self.broker.metadata, log)
+        self.broker.sessions = Closing(self.hub)
+        self.random = random
+        # Without one, metadata is in memory only.
+        self.store = store
+        if store is not None:
+            self.restore(store)
         self.listeners = Listeners(self.hub, settings, session_settings(settings), log)
         self.memory = MemoryMonitor(settings, self.broker.alarms)
         self.view = View(self)
-        self.control = Control(self.view, log, commands(self))
+        self.control = Control(self.view, log)
         self.notifier = notifier or Notifier()
         self.stopping = False
         self.running = False
         self.stopped = loop.create_future()
         self.next_monitor: asyncio.TimerHandle | None = None
 
+    def restore(self, store: MetadataStore) -> None:
+        """Make true what was true when the node ended."""
+        began = self.clock.monotonic_ns()
+        changes = store.read()
+        problems = self.broker.metadata.restore(changes)
+        for problem in problems[:PROBLEMS_MAX]:
+            self.log.event("error", "metadata.not_restored", {"problem": problem})
+        store.start(self.loop.call_soon_threadsafe, self.commits)
+        self.broker.metadata.backend = store
+        took_ms = (self.clock.monotonic_ns() - began) // 1_000_000
+        self.log.event(
+            "info",
+            "metadata.restored",
+            {"objects": len(changes), "problems": len(problems), "ms": took_ms},
+        )
+
+    async def prepare(self) -> None:
+        """Have a node without any metadata made usable, and kept, before anybody connects."""
+        broker = self.broker
+        if not broker.vhosts and not broker.users.names():
+            ticket = broker.metadata.apply(blank_changes(self.settings, self.random))
+            await self.commits.durable(ticket)
+
     async def start(self) -> None:
         """Listen; clients may connect when this returns."""
+        await self.prepare()
         await self.listeners.start()
         self.start_beats()
         self.running = True
@@ -207,4 +239,6 @@ class Node:
             await self.stopped
         finally:
             self.stop_beats()
+            if self.store is not None:
+                self.store.close()
         self.log.event("info", "node.stopped", {"node": self.settings.node_name})

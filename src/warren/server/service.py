@@ -16,6 +16,8 @@ from warren.server.banner import banner
 from warren.server.config import Settings
 from warren.server.control_socket import ControlServer
 from warren.server.logs import Log, open_log
+from warren.server.metadata_file import FILE_NAME
+from warren.server.metadata_store import MetadataStore
 from warren.server.node import Node
 from warren.server.notify import notifier, watchdog_interval_ns
 
@@ -33,7 +35,10 @@ def run(settings: Settings) -> int:
     loop = new_loop()
     try:
         asyncio.set_event_loop(loop)
-        node = Node(settings, loop, clock, log, notifier())
+        store = None
+        if settings.metadata_store == "disk":
+            store = MetadataStore(settings.data_dir / FILE_NAME)
+        node = Node(settings, loop, clock, log, notifier(), store)
         loop.run_until_complete(_serve(node, log))
         return 0
     finally:

@@ -110,6 +110,15 @@ class SocketLink(Link):
         connection = self.connection
         if connection is None or not self.open:
             return
+        if connection.output.hold > self.hub.committed:
+            if self.writing:
+                self.writing = False
+                self.loop.remove_writer(self.descriptor)
+            self.keep_back()
+            return
+        self._send(connection)
+
+    def _send(self, connection: Connection) -> None:
         output = connection.output
         try:
             while True:

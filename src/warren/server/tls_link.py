@@ -95,6 +95,9 @@ class TlsLink(Link, asyncio.Protocol):
         if connection is None or transport is None:
             return
         output = connection.output
+        if output.hold > self.hub.committed:
+            self.keep_back()
+            return
         parts = output.take()
         if parts and not self.paused:
             size = output.parts_size

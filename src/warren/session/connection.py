@@ -64,6 +64,7 @@ from warren.vhost import Broker, VHost
 
 if TYPE_CHECKING:
     from warren.protocol.value import Table
+    from warren.vhost.change import Change
 
 WORD_PUBLISH: Final[i64] = (60 << 16) | 40
 WORD_ACK: Final[i64] = (60 << 16) | 80
@@ -184,6 +185,23 @@ class Connection:
             self.broker.turn.now_ns - self.last_flow_ns < 5 * SECOND_NS
         )
         return self.publisher.shown(lingers)
+
+    # -- metadata --------------------------------------------------------------------------------
+
+    def change(self, change: "Change") -> None:
+        """Make a change of metadata on behalf of the client, and answer when it is stored."""
+        home = self.vhost()
+        if self.broker.vhosts.get(home.name) is not home:
+            # Deleted already; the close of this connection is on its way (VH-6).
+            raise AmqpError(reply.CONNECTION_FORCED, f"vhost '{home.name}' is deleted")
+        output = self.output
+        output.hold = max(output.hold, i64(self.broker.metadata.apply((change,))))
+
+    def hold(self, name: str) -> None:
+        """Answer when a durable queue or exchange that is there is stored, whoever made it."""
+        output = self.output
+        ticket = i64(self.broker.metadata.ticket_of(self.vhost().name, name))
+        output.hold = max(output.hold, ticket)
 
     # -- octets in -----------------------------------------------------------------------------
 

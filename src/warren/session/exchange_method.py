@@ -16,14 +16,17 @@ from warren.protocol.methods import (
 from warren.routing import (
     alternate_of,
     check_deletable,
+    check_equivalent,
     check_kind,
     check_not_default,
     check_not_reserved,
+    check_unused,
     clean_name,
 )
 from warren.security import Access
 from warren.session.access import check_access, check_topic
 from warren.session.channel import Channel
+from warren.vhost import change
 
 if TYPE_CHECKING:
     from warren.session.connection import Connection
@@ -39,23 +42,43 @@ def on_declare(connection: "Connection", channel: Channel, method: ExchangeDecla
         check_kind(method.type)
         check_not_default(name)
         check_access(connection, Access.CONFIGURE, name, "exchange")
-        if name not in vhost.routing.exchanges:
-            check_not_reserved(name)
-            alternate = alternate_of(method.arguments, name, vhost.name)
-            if alternate is not None:
-                check_access(connection, Access.READ, name, "exchange")
-                check_access(connection, Access.WRITE, alternate, "exchange")
-        vhost.routing.declare_exchange(
-            name,
-            method.type,
+        _declare(connection, name, method)
+    if not method.no_wait:
+        connection.output.write(frame(1, channel.number, EXCHANGE_DECLARE_OK))
+
+
+def _declare(connection: "Connection", name: str, method: ExchangeDeclare) -> None:
+    vhost = connection.vhost()
+    existing = vhost.routing.exchanges.get(name)
+    if existing is not None:
+        check_equivalent(
+            existing,
+            vhost.name,
+            kind=method.type,
             durable=method.durable,
             auto_delete=method.auto_delete,
             internal=method.internal,
             arguments=method.arguments,
         )
-        vhost.changed()
-    if not method.no_wait:
-        connection.output.write(frame(1, channel.number, EXCHANGE_DECLARE_OK))
+        if existing.durable:
+            connection.hold(name)
+        return
+    check_not_reserved(name)
+    alternate = alternate_of(method.arguments, name, vhost.name)
+    if alternate is not None:
+        check_access(connection, Access.READ, name, "exchange")
+        check_access(connection, Access.WRITE, alternate, "exchange")
+    connection.change(
+        change.ExchangePut(
+            vhost=vhost.name,
+            name=name,
+            kind=method.type,
+            durable=method.durable,
+            auto_delete=method.auto_delete,
+            internal=method.internal,
+            arguments=change.encoded(method.arguments),
+        )
+    )
 
 
 def on_delete(connection: "Connection", channel: Channel, method: ExchangeDelete) -> None:
@@ -64,8 +87,10 @@ def on_delete(connection: "Connection", channel: Channel, method: ExchangeDelete
     check_not_default(name)
     check_deletable(name, vhost.name)
     check_access(connection, Access.CONFIGURE, name, "exchange")
-    vhost.routing.delete_exchange(name, if_unused=method.if_unused)
-    vhost.sweep()
+    found = vhost.routing.exchanges.get(name)
+    if found is not None and method.if_unused:
+        check_unused(found, vhost.name)
+    connection.change(change.ExchangeDelete(vhost=vhost.name, name=name))
     if not method.no_wait:
         connection.output.write(frame(1, channel.number, EXCHANGE_DELETE_OK))
 
@@ -73,11 +98,16 @@ def on_delete(connection: "Connection", channel: Channel, method: ExchangeDelete
 def on_bind(connection: "Connection", channel: Channel, method: ExchangeBind) -> None:
     source, destination = clean_name(method.source), clean_name(method.destination)
     _check_bind(connection, source, destination, method.routing_key)
-    vhost = connection.vhost()
-    vhost.routing.bind(
-        source, destination, method.routing_key.encode(), method.arguments, to_queue=False
+    connection.change(
+        change.BindingPut(
+            vhost=connection.vhost().name,
+            source=source,
+            destination=destination,
+            to_queue=False,
+            key=method.routing_key,
+            arguments=change.encoded(method.arguments),
+        )
     )
-    vhost.changed()
     if not method.no_wait:
         connection.output.write(frame(1, channel.number, EXCHANGE_BIND_OK))
 
@@ -85,11 +115,16 @@ def on_bind(connection: "Connection", channel: Channel, method: ExchangeBind) ->
 def on_unbind(connection: "Connection", channel: Channel, method: ExchangeUnbind) -> None:
     source, destination = clean_name(method.source), clean_name(method.destination)
     _check_bind(connection, source, destination, method.routing_key)
-    vhost = connection.vhost()
-    vhost.routing.unbind(
-        source, destination, method.routing_key.encode(), method.arguments, to_queue=False
+    connection.change(
+        change.BindingDelete(
+            vhost=connection.vhost().name,
+            source=source,
+            destination=destination,
+            to_queue=False,
+            key=method.routing_key,
+            arguments=change.encoded(method.arguments),
+        )
     )
-    vhost.sweep()
     if not method.no_wait:
         connection.output.write(frame(1, channel.number, EXCHANGE_UNBIND_OK))
 

@@ -27,7 +27,7 @@ from warren.routing import (
 from warren.security import Access
 from warren.session.access import check_access, check_topic
 from warren.session.channel import Channel
-from warren.vhost import PREFIX, PSEUDO_QUEUE
+from warren.vhost import PREFIX, PSEUDO_QUEUE, change
 from warren.vhost.queue_argument import check_equivalent, locked, validate
 
 if TYPE_CHECKING:
@@ -96,22 +96,27 @@ def _declare(connection: "Connection", name: str, method: QueueDeclare) -> Queue
             auto_delete=(method.auto_delete, queue.auto_delete),
             arguments=(arguments, queue.arguments),
         )
+        if durable:
+            connection.hold(name)
         return queue
     validate(arguments, name, vhost.name)
     dead_letter = arguments.get("x-dead-letter-exchange")
     if dead_letter is not None and isinstance(dead_letter.value, bytes):
         check_access(connection, Access.READ, name, "queue")
         check_access(connection, Access.WRITE, dead_letter.value.decode(), "exchange")
-    queue = vhost.add_queue(
-        name,
-        durable=durable,
-        auto_delete=method.auto_delete,
-        owner=connection.identity if method.exclusive else 0,
-        arguments=arguments,
+    connection.change(
+        change.QueuePut(
+            vhost=vhost.name,
+            name=name,
+            durable=durable,
+            auto_delete=method.auto_delete,
+            owner=connection.identity if method.exclusive else 0,
+            arguments=change.encoded(arguments),
+        )
     )
     if method.exclusive:
         connection.exclusive[name] = None
-    return queue
+    return vhost.queues[name]
 
 
 def _declare_reply_address(
@@ -151,9 +156,15 @@ def _check_bind(connection: "Connection", name: str, exchange: str, key: str) ->
 def on_bind(connection: "Connection", channel: Channel, method: QueueBind) -> None:
     name, exchange, key = _bind_names(channel, method.queue, method.exchange, method.routing_key)
     _check_bind(connection, name, exchange, key)
-    vhost = connection.vhost()
-    vhost.routing.bind(exchange, name, key.encode(), method.arguments, to_queue=True)
-    vhost.changed()
+    connection.change(
+        change.BindingPut(
+            vhost=connection.vhost().name,
+            source=exchange,
+            destination=name,
+            key=key,
+            arguments=change.encoded(method.arguments),
+        )
+    )
     if not method.no_wait:
         connection.output.write(frame(1, channel.number, QUEUE_BIND_OK))
 
@@ -161,9 +172,15 @@ def on_bind(connection: "Connection", channel: Channel, method: QueueBind) -> No
 def on_unbind(connection: "Connection", channel: Channel, method: QueueUnbind) -> None:
     name, exchange, key = _bind_names(channel, method.queue, method.exchange, method.routing_key)
     _check_bind(connection, name, exchange, key)
-    vhost = connection.vhost()
-    vhost.routing.unbind(exchange, name, key.encode(), method.arguments, to_queue=True)
-    vhost.sweep()
+    connection.change(
+        change.BindingDelete(
+            vhost=connection.vhost().name,
+            source=exchange,
+            destination=name,
+            key=key,
+            arguments=change.encoded(method.arguments),
+        )
+    )
     connection.output.write(frame(1, channel.number, QUEUE_UNBIND_OK))
 
 
@@ -182,6 +199,7 @@ def on_delete(connection: "Connection", channel: Channel, method: QueueDelete) -
     vhost = connection.vhost()
     queue = vhost.queues.get(name)
     count = 0
+    deletion = change.QueueDelete(vhost=vhost.name, name=name)
     if queue is not None:
         check_owner(connection, queue)
         label = queue_label(name, vhost.name)
@@ -190,6 +208,7 @@ def on_delete(connection: "Connection", channel: Channel, method: QueueDelete) -
         if method.if_empty and queue.ready() > 0:
             raise AmqpError(reply.PRECONDITION_FAILED, f"{label} not empty")
         count = int(queue.ready())
+        connection.broker.metadata.check(deletion)
     if not method.no_wait:
         connection.output.write(
             frame(1, channel.number, QueueDeleteOk(message_count=count).encode())
@@ -197,4 +216,4 @@ def on_delete(connection: "Connection", channel: Channel, method: QueueDelete) -
     # After the reply: consumers of this very channel hear of it as of a deletion by others (CS-5).
     if queue is not None:
         connection.exclusive.pop(name, None)
-        vhost.delete_queue(queue)
+        connection.change(deletion)

@@ -11,11 +11,14 @@ from warren.core.log import EventLog
 from warren.flow import Alarms, WaitBook
 from warren.queues import Outlet, Turn
 from warren.security import Mechanisms, Permissions, UserStore
+from warren.vhost.metadata import MemoryBackend, Metadata, Sessions
 from warren.vhost.reply_address import ReplyAddress
-from warren.vhost.vhost import VHost
+from warren.vhost.vhost import EndChore, VHost
 
 if TYPE_CHECKING:
     from mypy_extensions import i64
+
+    from warren.vhost.change import VHostPut
 
 
 @final
@@ -54,15 +57,57 @@ class Broker:
         self.alarms = Alarms()
         self.waits = WaitBook()
         self.vhosts: dict[str, VHost] = {}
+        # Limits of users by name (VH-2), those of vhosts are with the vhost.
+        self.user_limits: dict[str, dict[str, int]] = {}
+        # Parameters of the whole cluster, as JSON.
+        self.global_parameters: dict[str, bytes] = {}
+        # Whatever changes any of these changes it through here.
+        self.metadata = Metadata(self, MemoryBackend())
+        # Who is told when a vhost or a user is gone; nobody before the node has listeners.
+        self.sessions: Sessions | None = None
         self.reply_addresses: dict[str, ReplyAddress] = {}
         # Rises with every change of topology or permissions that a cached route may depend on.
         self.version: i64 = 0
         self.turn.now_ns = clock.monotonic_ns()
 
-    def add_vhost(self, name: str) -> VHost:
-        vhost = VHost(name, self)
-        self.vhosts[name] = vhost
-        return vhost
+    # -- what changes of metadata do; nobody else calls these ------------------------------------
+
+    def put_vhost(self, change: "VHostPut") -> bool:
+        vhost = self.vhosts.get(change.name)
+        if vhost is None:
+            vhost = VHost(change.name, self)
+            self.vhosts[change.name] = vhost
+        vhost.description = change.description
+        vhost.tags = change.tags
+        vhost.default_queue_type = change.default_queue_type
+        return True
+
+    def delete_vhost(self, name: str) -> bool:
+        """Forget a vhost at once; its connections and queues end turn by turn (VH-6)."""
+        vhost = self.vhosts.pop(name, None)
+        if vhost is None:
+            return False
+        self.permissions.forget_vhost(name)
+        self.version += 1
+        if self.sessions is not None:
+            self.sessions.end_vhost(vhost)
+        self.turn.chores.append(EndChore(vhost))
+        return True
+
+    def delete_user(self, name: str) -> None:
+        self.users.delete(name)
+        self.permissions.forget_user(name)
+        self.user_limits.pop(name, None)
+        if self.sessions is not None:
+            self.sessions.end_user(name)
+
+    def put_user_limits(self, name: str, limits: dict[str, int]) -> None:
+        if limits:
+            self.user_limits[name] = limits
+        else:
+            self.user_limits.pop(name, None)
+
+    # --------------------------------------------------------------------------------------------
 
     def generated_name(self, prefix: str) -> str:
         """A name nobody has: 22 characters of URL-safe base 64 behind `prefix` (QD-3, CS-1)."""

@@ -2,6 +2,10 @@
 
 A queue is known here by name, and to the routing table by its sink; both come and go together.
 What a removal leaves behind (bindings, garbage) is cleared in bounded slices at turn ends.
+
+`add_queue` and `drop_queue` are what changes of metadata do, and nobody else calls them; a queue
+that goes for a reason of its own (its last consumer, its time, its connection) is given to
+`delete_queue`, which makes that a change.
 """
 
 from typing import TYPE_CHECKING, Final, final
@@ -9,13 +13,16 @@ from typing import TYPE_CHECKING, Final, final
 from warren.protocol.value import Table
 from warren.queues import Consumer, Queue, Turn
 from warren.queues.turn import Chore
-from warren.routing import RoutingTable, Sink, predeclare
+from warren.routing import Exchange, RoutingTable, Sink, predeclare
+from warren.vhost.change import Change, ExchangeDelete, PolicyPut, QueueDelete
 
 if TYPE_CHECKING:
     from warren.vhost.broker import Broker
 
 # Bindings removed per turn when a removal is too large for one go: well under a millisecond.
 CHORE_SLICE: Final = 200
+# Queues of a deleted vhost that end in one turn, besides as many bindings.
+END_SLICE: Final = 50
 
 
 @final
@@ -27,10 +34,31 @@ class SweepChore(Chore):
         self.vhost = vhost
 
     def step(self) -> bool:
-        done = self.routing.sweep(CHORE_SLICE).done
-        if done:
+        swept = self.routing.sweep(CHORE_SLICE)
+        self.vhost.note_deleted(swept.exchanges)
+        if swept.done:
             self.vhost.sweeping = False
-        return done
+        return swept.done
+
+
+@final
+class EndChore(Chore):
+    """The end of a deleted vhost: its queues, then its exchanges, then what they leave."""
+
+    def __init__(self, vhost: "VHost") -> None:
+        self.vhost = vhost
+
+    def step(self) -> bool:
+        vhost = self.vhost
+        routing = vhost.routing
+        for _ in range(END_SLICE):
+            if not vhost.queues:
+                break
+            vhost.cut_queue(next(iter(vhost.queues.values())))
+        if not vhost.queues:
+            for name in [name for name in routing.exchanges if name]:
+                routing.delete_exchange(name)
+        return routing.sweep(CHORE_SLICE).done and not vhost.queues
 
 
 @final
@@ -38,6 +66,14 @@ class VHost:
     def __init__(self, name: str, broker: "Broker") -> None:
         self.name = name
         self.broker = broker
+        self.description = ""
+        self.tags: tuple[str, ...] = ()
+        self.default_queue_type = ""
+        self.limits: dict[str, int] = {}
+        # Parameters by component and name, as JSON.
+        self.parameters: dict[tuple[str, str], bytes] = {}
+        # Policies by whether they are the operator's, and name.
+        self.policies: dict[tuple[bool, str], PolicyPut] = {}
         self.turn: Turn = broker.turn
         self.routing = RoutingTable(name)
         self.queues: dict[str, Queue] = {}
@@ -65,18 +101,33 @@ class VHost:
         return queue
 
     def delete_queue(self, queue: Queue) -> int:
-        """Delete a queue with everything that hangs on it; return its ready messages (QD-8)."""
+        """Delete a queue with everything that hangs on it; return its ready messages (QD-8).
+
+        In a vhost that is deleted itself there is no metadata to change any more.
+        """
         if self.queues.get(queue.name) is not queue:
             return 0
         count = queue.ready()
+        if self.broker.vhosts.get(self.name) is self:
+            self.broker.metadata.follow((QueueDelete(vhost=self.name, name=queue.name),))
+        else:
+            self.drop_queue(queue)
+        return int(count)
+
+    def drop_queue(self, queue: Queue) -> None:
+        """What the deletion of a queue does."""
+        self.cut_queue(queue)
+        self.sweep()
+
+    def cut_queue(self, queue: Queue) -> None:
+        """End a queue and leave its bindings to the sweep."""
         del self.queues[queue.name]
         self.routing.remove_queue(self.sinks.pop(queue.name))
-        self.sweep()
+        self.changed()
         for consumer in queue.close():
             owner = consumer.outlet.owner
             if owner is not None:
                 owner.on_consumer_cut(consumer)
-        return int(count)
 
     def remove_consumer(self, consumer: Consumer) -> None:
         """Take a consumer away, and its queue with it if that was the last one (QD-6)."""
@@ -87,9 +138,19 @@ class VHost:
     def sweep(self) -> None:
         """Clear what was removed from the routing table; a large rest goes turn by turn."""
         self.changed()
-        if not self.routing.sweep().done and not self.sweeping:
+        swept = self.routing.sweep()
+        self.note_deleted(swept.exchanges)
+        if not swept.done and not self.sweeping:
             self.sweeping = True
             self.turn.chores.append(SweepChore(self.routing, self))
+
+    def note_deleted(self, exchanges: list[Exchange]) -> None:
+        """Exchanges that went with their last binding (XC-5) are a change, too."""
+        gone: list[Change] = [
+            ExchangeDelete(vhost=self.name, name=one.name) for one in exchanges if one.durable
+        ]
+        if gone and self.broker.vhosts.get(self.name) is self:
+            self.broker.metadata.followed(gone)
 
     def changed(self) -> None:
         """Something that routes depend on has changed: cached routes are void."""

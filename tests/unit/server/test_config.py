@@ -24,6 +24,7 @@ SAMPLES: dict[str, tuple[str, str, object]] = {
     "tls_cafile": ("/dev/null", '"/dev/null"', Path("/dev/null")),
     "tls_verify": ("optional", '"optional"', "optional"),
     "data_dir": ("/var/tmp/w", '"/var/tmp/w"', Path("/var/tmp/w")),
+    "metadata_store": ("memory", '"memory"', "memory"),
     "node_name": ("w@h", '"w@h"', "w@h"),
     "cluster_name": ("c", '"c"', "c"),
     "control_socket": ("/var/tmp/s", '"/var/tmp/s"', Path("/var/tmp/s")),

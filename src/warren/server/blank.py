@@ -1,0 +1,21 @@
+"""What a blank node is given: a vhost, an administrator, and full permissions (spec O-2.7)."""
+
+from typing import Final
+
+from warren.core import Random
+from warren.security import new_user
+from warren.server.config import Settings
+from warren.vhost.change import Change, PermissionPut, VHostPut, user_put
+
+DESCRIPTION: Final = "Default virtual host"
+
+
+def blank_changes(settings: Settings, random: Random) -> tuple[Change, ...]:
+    """Return the changes that make a node without any metadata usable."""
+    name, vhost = settings.default_user, settings.default_vhost
+    user = new_user(name, settings.default_pass.encode(), random, ("administrator",))
+    return (
+        VHostPut(name=vhost, description=DESCRIPTION),
+        user_put(user),
+        PermissionPut(user=name, vhost=vhost, configure=".*", write=".*", read=".*"),
+    )
