@@ -7,6 +7,7 @@ import pytest
 
 import warren
 from warren import _build
+from warren.testing import plugin
 
 # In the suite the same examples each time, so that a red run is red again. `make fuzz` searches.
 hypothesis.settings.register_profile("suite", derandomize=True, deadline=None, database=None)
@@ -14,6 +15,12 @@ hypothesis.settings.register_profile(
     "long", max_examples=int(os.environ.get("WARREN_TEST_EXAMPLES", "20000")), deadline=None
 )
 hypothesis.settings.load_profile("suite")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """The plugin comes with the installed package; a run on the sources has to bring it."""
+    if not config.pluginmanager.hasplugin("warren"):
+        config.pluginmanager.register(plugin, "warren")
 
 
 def pytest_report_header(config: pytest.Config) -> str:

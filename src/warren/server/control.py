@@ -1,44 +1,37 @@
 """The control interface: a registry of typed commands, apart from any transport.
 
-A command exists once, here or where a later part adds it: a name, a line for people, the types of
-its arguments and its reply. The command line, the management process and other nodes are clients.
+A command exists once, in the `command_*` module of its subject: a name, a line for people, the
+types of its arguments and its reply. The command line, the management process and other nodes are
+clients.
 
-One request, one reply, as JSON:
+One request, one reply, as JSON. A list that may be long comes in parts before its last line, each
+made in one slice of a turn, so that a list of everything never stops the messages:
 
     {"v": 1, "id": 7, "command": "why", "args": {"subject": "queue:orders"}}
     {"v": 1, "id": 7, "ok": {...}}
     {"v": 1, "id": 7, "error": {"code": "not_found", "message": "...", "fix": "..."}}
 
-Invariant: `Control.answer` returns a reply for every sequence of bytes and never raises; what goes
-wrong inside a command is logged and told as `internal`.
+    {"v": 1, "id": 8, "command": "list_queues", "args": {"columns": ["name"]}}
+    {"v": 1, "id": 8, "rows": [["orders"], ["bills"]]}
+    {"v": 1, "id": 8, "ok": {"count": 2}}
+
+Invariant: `Control.replies` gives a last reply (`ok` or `error`) for every sequence of bytes and
+never raises; what goes wrong inside a command is logged and told as `internal`.
 """
 
 import inspect
-import os
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated, Final, TypeVar, final
+from typing import Final, TypeVar, final
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import Struct
 
 from warren.core.log import EventLog
-from warren.flow.wait import Kind, Subject
-from warren.server.view import (
-    ConnectionPage,
-    Diag,
-    Health,
-    NodeView,
-    QueuePage,
-    Status,
-    UnknownSubjectError,
-    WhyReply,
-)
+from warren.server.view import NodeView
 
 VERSION: Final = 1
-# A page for people; a script that wants all asks again with an offset.
-ROWS_MAX: Final = 1000
 
 
 class Code(StrEnum):
@@ -49,6 +42,8 @@ class Code(StrEnum):
     UNKNOWN_COMMAND = "unknown_command"
     BAD_ARGUMENTS = "bad_arguments"
     NOT_FOUND = "not_found"
+    EXISTS = "exists"
+    REFUSED = "refused"
     TOO_LARGE = "too_large"
     BUSY = "busy"
     INTERNAL = "internal"
@@ -89,17 +84,35 @@ class _Error(Struct, kw_only=True):
     error: _Refusal
 
 
+class _Part(Struct, kw_only=True):
+    v: int
+    id: int | str | None
+    rows: Sequence[object]
+
+
+class Listed(Struct, frozen=True, kw_only=True):
+    """The end of a list that came in parts: how many rows there were."""
+
+    count: int
+
+
 A = TypeVar("A")
 R = TypeVar("R")
+# The rows of a list, one slice of a turn's work after the other; a slice may be empty.
+Slices = Iterator[Sequence[object]]
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """One command: its name, its line of help, and how raw arguments become a reply."""
+    """One command: its name, its line of help, and how raw arguments become a reply.
+
+    `run` gives the reply, or the slices of a list: then their rows are sent as they are made.
+    """
 
     name: str
     doc: str
     run: Callable[[NodeView, msgspec.Raw], Awaitable[object]]
+    listing: bool = False
 
 
 def command(
@@ -110,14 +123,10 @@ def command(
     run: Callable[[NodeView, A], R | Awaitable[R]],
 ) -> Command:
     """Make a command of a function, typed at both ends."""
-    decoder = msgspec.json.Decoder(args)
+    read = _reader(name, args)
 
     async def typed(view: NodeView, raw: msgspec.Raw) -> object:
-        try:
-            given = decoder.decode(raw)
-        except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as refusal:
-            raise ControlError(Code.BAD_ARGUMENTS, f"{name}: {refusal}") from None
-        result = run(view, given)
+        result = run(view, read(raw))
         found = await result if inspect.isawaitable(result) else result
         if not isinstance(found, reply):
             raise TypeError(f"{name} returned {type(found).__name__}, not {reply.__name__}")
@@ -126,15 +135,37 @@ def command(
     return Command(name, doc, typed)
 
 
+def listing(name: str, doc: str, args: type[A], rows: Callable[[NodeView, A], Slices]) -> Command:
+    """Make a command of a generator of rows that stops after each bounded slice of work."""
+    read = _reader(name, args)
+
+    async def typed(view: NodeView, raw: msgspec.Raw) -> object:
+        return rows(view, read(raw))
+
+    return Command(name, doc, typed, listing=True)
+
+
+def _reader(name: str, args: type[A]) -> Callable[[msgspec.Raw], A]:
+    decoder = msgspec.json.Decoder(args)
+
+    def read(raw: msgspec.Raw) -> A:
+        try:
+            return decoder.decode(raw)
+        except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as refusal:
+            raise ControlError(Code.BAD_ARGUMENTS, f"{name}: {refusal}") from None
+
+    return read
+
+
 @final
 class Control:
     """The commands of one node."""
 
-    def __init__(self, view: NodeView, log: EventLog) -> None:
+    def __init__(self, view: NodeView, log: EventLog, commands: Iterable[Command] = ()) -> None:
         self._view = view
         self._log = log
         self._commands: dict[str, Command] = {}
-        for one in COMMANDS:
+        for one in commands:
             self.add(one)
         self.add(command("commands", "List the commands.", NoArgs, CommandList, self._list))
 
@@ -145,21 +176,37 @@ class Control:
         self._commands[one.name] = one
 
     async def answer(self, request: bytes) -> bytes:
-        """Answer one request."""
+        """Answer one request; the parts of a list are lines before the last one."""
+        return b"\n".join([reply async for reply in self.replies(request) if reply])
+
+    async def replies(self, request: bytes) -> AsyncIterator[bytes]:
+        """Answer one request: parts as they are made, then the last reply.
+
+        Whoever iterates lets the loop turn after each; one without octets is for that alone.
+        """
         asked: int | str | None = None
         try:
             envelope = _decode(request)
             asked = envelope.id
-            reply = msgspec.json.encode(_Ok(v=VERSION, id=asked, ok=await self._run(envelope)))
+            one = self._named(envelope)
+            result = await one.run(self._view, envelope.args)
+            if one.listing and isinstance(result, Iterator):
+                count = 0
+                for rows in result:
+                    count += len(rows)
+                    part = _Part(v=VERSION, id=asked, rows=rows)
+                    yield msgspec.json.encode(part) if rows else b""
+                result = Listed(count=count)
+            reply = msgspec.json.encode(_Ok(v=VERSION, id=asked, ok=result))
         except ControlError as refusal:
             reply = refused(refusal, asked)
         except Exception as failure:  # The supervisor of commands: a bug must not stop the node.
             self._log.event("error", "control.failed", {"error": repr(failure)})
             message = f"the command failed: {type(failure).__name__}"
             reply = refused(ControlError(Code.INTERNAL, message, "see the node's log"), asked)
-        return reply
+        yield reply
 
-    async def _run(self, envelope: _Request) -> object:
+    def _named(self, envelope: _Request) -> Command:
         if envelope.v != VERSION:
             message = f"version {envelope.v} is not spoken here, only {VERSION}"
             raise ControlError(Code.BAD_VERSION, message, "use the tool of the node's version")
@@ -168,7 +215,7 @@ class Control:
             known = ", ".join(sorted(self._commands))
             message = f"there is no command {envelope.command[:64]!r}"
             raise ControlError(Code.UNKNOWN_COMMAND, message, f"commands are {known}")
-        return await one.run(self._view, envelope.args)
+        return one
 
     def _list(self, view: NodeView, args: "NoArgs") -> "CommandList":
         return CommandList(commands={one.name: one.doc for one in self._commands.values()})
@@ -198,86 +245,3 @@ class CommandList(Struct, frozen=True, kw_only=True):
     """The commands and what they do."""
 
     commands: dict[str, str]
-
-
-class WhyArgs(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`subject` is KIND:NAME, or a bare name; empty asks for everything that waits."""
-
-    subject: Annotated[str, Meta(max_length=1024)] = ""
-    vhost: Annotated[str, Meta(max_length=255)] = "/"
-
-
-class StopArgs(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Why the node is stopped, for its log."""
-
-    reason: Annotated[str, Meta(max_length=255)] = "asked by the operator"
-
-
-class StopReply(Struct, frozen=True, kw_only=True):
-    """The process that will end."""
-
-    pid: int
-
-
-class PageArgs(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which part of a list."""
-
-    offset: Annotated[int, Meta(ge=0)] = 0
-    limit: Annotated[int, Meta(ge=1, le=ROWS_MAX)] = 100
-
-
-class QueueArgs(PageArgs, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which part of the queues; without `vhost`, of all virtual hosts."""
-
-    vhost: str | None = None
-
-
-def _why(view: NodeView, args: WhyArgs) -> WhyReply:
-    if not args.subject:
-        return view.why(None)
-    for subject in subjects(args.subject, vhost=args.vhost):
-        try:
-            return view.why(subject)
-        except UnknownSubjectError:
-            continue
-    kinds = ", ".join(kind.value for kind in Kind)
-    fix = f"name it as KIND:NAME, with KIND one of {kinds}; --vhost for another than {args.vhost}"
-    raise ControlError(Code.NOT_FOUND, f"there is no {args.subject!r} on this node", fix)
-
-
-# What lives in a virtual host; the rest has names that are unique on the node.
-_IN_VHOST: Final = frozenset({Kind.QUEUE})
-
-
-def subjects(written: str, *, vhost: str) -> list[Subject]:
-    """Return what KIND:NAME means; a bare name may be of any kind."""
-    head, colon, name = written.partition(":")
-    if colon and head in {kind.value for kind in Kind}:
-        kinds = [Kind(head)]
-    else:
-        kinds, name = [Kind.QUEUE, Kind.CONNECTION, Kind.CHANNEL, Kind.CONSUMER], written
-    return [Subject(kind, name, vhost if kind in _IN_VHOST else "") for kind in kinds]
-
-
-def _stop(view: NodeView, args: StopArgs) -> StopReply:
-    view.stop(args.reason)
-    return StopReply(pid=os.getpid())
-
-
-def _queues(view: NodeView, args: QueueArgs) -> QueuePage:
-    return view.queues(vhost=args.vhost, offset=args.offset, limit=args.limit)
-
-
-def _connections(view: NodeView, args: PageArgs) -> ConnectionPage:
-    return view.connections(offset=args.offset, limit=args.limit)
-
-
-COMMANDS: Final = (
-    command("status", "The node on one page.", NoArgs, Status, lambda view, _: view.status()),
-    command("why", "Explain why an object waits, or all that wait.", WhyArgs, WhyReply, _why),
-    command("health", "Check the node.", NoArgs, Health, lambda view, _: view.health()),
-    command("stop", "Stop the node in good order.", StopArgs, StopReply, _stop),
-    command("diag", "What a bug report needs.", NoArgs, Diag, lambda view, _: view.diag()),
-    command("list_queues", "List queues.", QueueArgs, QueuePage, _queues),
-    command("list_connections", "List connections.", PageArgs, ConnectionPage, _connections),
-)

@@ -118,7 +118,11 @@ class ControlServer:
             if not line.strip():
                 continue
             self._clients[client] = True
-            await _write(writer, await self._control.answer(line))
+            async for reply in self._control.replies(line):
+                if reply:
+                    await _write(writer, reply)
+                # A part of a list is one slice: whoever has messages is served before the next.
+                await asyncio.sleep(0)
             self._clients[client] = False
 
 

@@ -9,7 +9,7 @@ import asyncio
 import traceback
 from typing import TYPE_CHECKING, Final, final
 
-from mypy_extensions import mypyc_attr
+from mypy_extensions import i64, mypyc_attr
 
 from warren.core import AmqpError, Clock, reply
 from warren.protocol.output import Outbox
@@ -17,8 +17,6 @@ from warren.session import RUNNING
 from warren.vhost import Broker
 
 if TYPE_CHECKING:
-    from mypy_extensions import i64
-
     from warren.session import Connection
 
 # Links are looked at by the clock in turns: each one every `TICK_SLOTS` x `TICK_S`.
@@ -97,6 +95,8 @@ class Hub:
         self.slots: list[dict[int, Link]] = [{} for _ in range(TICK_SLOTS)]
         self.slot = 0
         self.turn_pending = False
+        # Turns so far: whoever waits until nothing is left to do compares.
+        self.turns: i64 = 0
         self.next_identity = 1
         self.ticker: asyncio.TimerHandle | None = None
         self.last_tick_ns: i64 = 0
@@ -125,6 +125,7 @@ class Hub:
 
     def end_turn(self) -> None:
         self.turn_pending = False
+        self.turns += 1
         more = self.broker.turn.run()
         for output in self.outbox.take_dirty():
             link = output.owner
@@ -162,14 +163,18 @@ class Hub:
         if late > self.late_ns_max:
             self.late_ns_max = late
         self.last_tick_ns = now
-        self.begin()
         self.slot = (self.slot + 1) % TICK_SLOTS
-        for link in list(self.slots[self.slot].values()):
+        self.look_at_clock(self.slots[self.slot], now)
+        self.ticker = self.loop.call_later(TICK_S, self.tick)
+
+    def look_at_clock(self, links: dict[int, Link], now: i64) -> None:
+        """Let these connections look at the clock."""
+        self.begin()
+        for link in list(links.values()):
             connection = link.connection
             if connection is not None:
                 connection.tick(now)
                 link.look()
-        self.ticker = self.loop.call_later(TICK_S, self.tick)
 
     def stop_ticking(self) -> None:
         if self.ticker is not None:

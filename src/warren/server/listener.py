@@ -136,3 +136,5 @@ class Listeners:
         self.sockets.clear()
         for server in self.tls_servers:
             server.close()
+        self.tls_servers.clear()
+        self.rows.clear()

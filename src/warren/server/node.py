@@ -25,6 +25,7 @@ from warren.runtime import SystemRandom
 from warren.security import Mechanisms, Permissions, UserStore
 from warren.server.blank import blank_changes
 from warren.server.closing import Closing
+from warren.server.commands import commands
 from warren.server.commits import Commits
 from warren.server.config import Settings
 from warren.server.control import Control
@@ -122,7 +123,7 @@ class Node:
         self.listeners = Listeners(self.hub, settings, session_settings(settings), log)
         self.memory = MemoryMonitor(settings, self.broker.alarms)
         self.view = View(self)
-        self.control = Control(self.view, log)
+        self.control = Control(self.view, log, commands(self))
         self.notifier = notifier or Notifier()
         self.stopping = False
         self.running = False

@@ -6,10 +6,31 @@ from mypy_extensions import i64
 
 from warren.core import AmqpError, reply
 from warren.protocol.frame import HEARTBEAT_FRAME
-from warren.session.phase import SECOND_NS
+from warren.session.phase import RUNNING, SECOND_NS
 
 if TYPE_CHECKING:
     from warren.session.connection import Connection
+
+
+def next_look_ns(connection: "Connection") -> i64:
+    """When `Connection.tick` will do something if nothing comes in before; 0: never.
+
+    For a driver that goes from one such moment to the next instead of looking at intervals. Keep it
+    true: whatever `tick` compares with the clock belongs here.
+    """
+    at = connection.drop_at_ns
+    if connection.phase != RUNNING:
+        return at
+    if connection.heartbeat_s > 0:
+        at = _earlier(at, connection.next_look_ns)
+        at = _earlier(at, connection.last_out_ns + connection.heartbeat_s * SECOND_NS // 2)
+    if connection.settings.consumer_timeout_ms > 0 and connection.channels:
+        at = _earlier(at, connection.next_channel_tick_ns)
+    return at
+
+
+def _earlier(at: i64, other: i64) -> i64:
+    return other if at == 0 or other < at else at
 
 
 def check_heartbeat(connection: "Connection", now_ns: i64) -> None:

@@ -6,7 +6,24 @@ Start reading at `broker.py`, then `vhost.py`.
 
 from warren.vhost.broker import Broker
 from warren.vhost.metadata import Metadata
+from warren.vhost.policy import ApplyTo, Policy, PolicyError
+from warren.vhost.policy_book import PolicyBook
+from warren.vhost.policy_check import as_definition, checked, read_definition
 from warren.vhost.reply_address import PREFIX, PSEUDO_QUEUE, ReplyAddress
 from warren.vhost.vhost import VHost
 
-__all__ = ["PREFIX", "PSEUDO_QUEUE", "Broker", "Metadata", "ReplyAddress", "VHost"]
+__all__ = [
+    "PREFIX",
+    "PSEUDO_QUEUE",
+    "ApplyTo",
+    "Broker",
+    "Metadata",
+    "Policy",
+    "PolicyBook",
+    "PolicyError",
+    "ReplyAddress",
+    "VHost",
+    "as_definition",
+    "checked",
+    "read_definition",
+]

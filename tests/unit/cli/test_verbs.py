@@ -12,6 +12,7 @@ import pytest
 
 from tests.unit.server.fake_node import MEMORY_ALARM, NAME, Events, FakeNode
 from warren.cli.main import VERBS, main
+from warren.server.command_node import COMMANDS
 from warren.server.control import Control
 from warren.server.control_socket import ControlServer
 
@@ -25,7 +26,7 @@ class Running:
         self.path = path
         self.node = FakeNode()
         self._loop = asyncio.new_event_loop()
-        self._server = ControlServer(path, Control(self.node, Events()), Events())
+        self._server = ControlServer(path, Control(self.node, Events(), COMMANDS), Events())
         self._loop.run_until_complete(self._server.start())
         self._thread = threading.Thread(target=self._loop.run_forever)
         self._thread.start()

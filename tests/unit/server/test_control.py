@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from tests.unit.server.fake_node import CHANNEL, NAME, QUEUE, Events, FakeNode
 from warren.flow.wait import Kind, Reason, Subject, Wait
-from warren.server.control import COMMANDS, Control, NoArgs, command, subjects
+from warren.server.command_node import COMMANDS, subjects
+from warren.server.control import Code, Control, ControlError, NoArgs, Slices, command, listing
 from warren.server.diagnosis import check_descriptors, why_reply
 from warren.server.view import HealthReason, Status
 
@@ -28,7 +29,7 @@ def events() -> Events:
 
 @pytest.fixture
 def control(node: FakeNode, events: Events) -> Control:
-    return Control(node, events)
+    return Control(node, events, COMMANDS)
 
 
 def ask(control: Control, name: str, /, **args: object) -> Any:
@@ -63,6 +64,30 @@ def test_a_part_can_add_a_command_that_takes_its_time(control: Control, node: Fa
 
     control.add(command("later", "Status, later.", NoArgs, Status, later))
     assert ask(control, "later")["ok"]["pid"] == 4711
+
+
+def numbers(view: object, args: NoArgs) -> Slices:
+    yield [1, 2]
+    yield []
+    yield [3]
+
+
+def test_a_list_comes_in_parts_and_ends_with_its_count(control: Control) -> None:
+    control.add(listing("numbers", "Some numbers.", NoArgs, numbers))
+    request = b'{"v":1,"id":7,"command":"numbers"}'
+    lines = [json.loads(one) for one in asyncio.run(control.answer(request)).splitlines()]
+    assert [one.get("rows") for one in lines] == [[1, 2], [3], None]
+    assert lines[-1] == {"v": 1, "id": 7, "ok": {"count": 3}}
+
+
+def test_a_list_that_fails_on_its_way_ends_with_the_refusal(control: Control) -> None:
+    def broken(view: object, args: NoArgs) -> Slices:
+        yield [1]
+        raise ControlError(Code.NOT_FOUND, "gone")
+
+    control.add(listing("broken", "Fails.", NoArgs, broken))
+    answer = asyncio.run(control.answer(b'{"v":1,"id":7,"command":"broken"}'))
+    assert json.loads(answer.splitlines()[-1])["error"]["code"] == "not_found"
 
 
 @pytest.mark.rule("O-1.10")

@@ -13,7 +13,8 @@ import pytest
 
 from tests.unit.server.fake_node import Events, FakeNode
 from warren.server import control_socket
-from warren.server.control import Control
+from warren.server.command_node import COMMANDS
+from warren.server.control import Control, NoArgs, Slices, listing
 from warren.server.control_socket import REQUEST_OCTETS_MAX, ControlServer, SocketInUseError
 
 STATUS = b'{"v":1,"id":"a","command":"status"}\n'
@@ -26,7 +27,8 @@ class Served:
         self.path = path
         self.node = FakeNode()
         self.events = Events()
-        self.server = ControlServer(path, Control(self.node, self.events), self.events)
+        self.control = Control(self.node, self.events, COMMANDS)
+        self.server = ControlServer(path, self.control, self.events)
 
     async def open(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         return await asyncio.open_unix_connection(self.path)
@@ -69,6 +71,29 @@ def test_requests_of_one_client_are_answered_in_order(path: Path) -> None:
             writer.write(b'{"v":1,"id":%d,"command":"health"}\n\n' % index)
         for index in range(50):
             assert json.loads(await reader.readline())["id"] == index
+        writer.close()
+
+    serve(path, use)
+
+
+def test_other_clients_are_served_between_the_parts_of_a_list(path: Path) -> None:
+    async def use(served: Served) -> None:
+        slices = 0
+
+        def endless(view: object, args: NoArgs) -> Slices:
+            nonlocal slices
+            while not served.node.stopped:
+                slices += 1
+                yield [slices] if slices == 1 else []
+
+        served.control.add(listing("endless", "Rows until the node stops.", NoArgs, endless))
+        reader, writer = await served.open()
+        writer.write(b'{"v":1,"id":1,"command":"endless"}\n')
+        assert json.loads(await reader.readline())["rows"] == [1]
+        assert await served.answers()
+        assert slices > 1
+        served.node.stopped.append("enough")
+        assert json.loads(await reader.readline())["ok"] == {"count": 1}
         writer.close()
 
     serve(path, use)

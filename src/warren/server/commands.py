@@ -1,0 +1,18 @@
+"""Every command of the control interface, subject by subject.
+
+A subject is a module `command_*` with the function `commands(node)`; a new one is a line here.
+"""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from warren.server import command_node
+from warren.server.control import Command
+
+if TYPE_CHECKING:
+    from warren.server.node import Node
+
+
+def commands(node: "Node") -> Iterator[Command]:
+    """Return the commands of a node."""
+    yield from command_node.COMMANDS
