@@ -6,7 +6,13 @@ A subject is a module `command_*` with the function `commands(node)`; a new one 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from warren.server import command_node
+from warren.server import (
+    command_node,
+    command_parameter,
+    command_permission,
+    command_user,
+    command_vhost,
+)
 from warren.server.control import Command
 
 if TYPE_CHECKING:
@@ -16,3 +22,7 @@ if TYPE_CHECKING:
 def commands(node: "Node") -> Iterator[Command]:
     """Return the commands of a node."""
     yield from command_node.COMMANDS
+    yield from command_user.commands(node)
+    yield from command_vhost.commands(node)
+    yield from command_permission.commands(node)
+    yield from command_parameter.commands(node)

@@ -84,7 +84,7 @@ class View:
         return Status(
             version=warren.__version__,
             node=node.settings.node_name,
-            cluster=node.settings.cluster(),
+            cluster=node.broker.cluster_name() or node.settings.cluster(),
             pid=os.getpid(),
             uptime_ms=(node.clock.monotonic_ns() - self.started_ns) // 1_000_000,
             python=platform.python_version(),

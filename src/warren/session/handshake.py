@@ -20,10 +20,11 @@ from warren.protocol.methods import (
     ConnectionTuneOk,
     Method,
 )
-from warren.protocol.value import Field, Table
+from warren.protocol.value import Field, Table, field
 from warren.security import Malformed, Proven, Refusal, User
 from warren.session import ending, watch
 from warren.session.phase import CLOSED, HANDSHAKE
+from warren.vhost.broker import CLUSTER_NAME
 
 if TYPE_CHECKING:
     from warren.session.connection import Connection
@@ -83,10 +84,14 @@ def protocol_header(connection: "Connection", data: bytes) -> bytes:
 
 def start(connection: "Connection") -> None:
     """The protocol header was right: introduce the server."""
+    properties = connection.settings.server_properties
+    cluster = connection.broker.cluster_name()
+    if cluster:
+        properties = {**properties, CLUSTER_NAME: field(cluster)}
     method = ConnectionStart(
         version_major=0,
         version_minor=9,
-        server_properties=connection.settings.server_properties,
+        server_properties=properties,
         mechanisms=connection.broker.mechanisms.offered().encode(),
         locales=b"en_US",
     )

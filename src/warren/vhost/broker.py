@@ -4,7 +4,9 @@ Everything that sessions share. It owns no socket and no clock: the server hands
 """
 
 import base64
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Final, final
+
+import msgspec
 
 from warren.core import Clock, Random
 from warren.core.log import EventLog
@@ -19,6 +21,9 @@ if TYPE_CHECKING:
     from mypy_extensions import i64
 
     from warren.vhost.change import VHostPut
+
+# The parameter that names the cluster.
+CLUSTER_NAME: Final = "cluster_name"
 
 
 @final
@@ -69,6 +74,11 @@ class Broker:
         # Rises with every change of topology or permissions that a cached route may depend on.
         self.version: i64 = 0
         self.turn.now_ns = clock.monotonic_ns()
+
+    def cluster_name(self) -> str:
+        """The name that was given to the cluster; empty when none was."""
+        value = self.global_parameters.get(CLUSTER_NAME)
+        return "" if value is None else str(msgspec.json.decode(value))
 
     # -- what changes of metadata do; nobody else calls these ------------------------------------
 
