@@ -7,20 +7,29 @@ Translated: `\z`, `\Z`, `\h`, `\Q...\E`, `(?<name>`, POSIX classes such as `[[:a
 understood, and refused when set: recursion, callouts, `\R`, `\X`, `\K`, `\G`, verbs, `\x{...}`,
 negated POSIX classes, inline flags after the beginning. The reference refuses none of these.
 
-Cost: a backtracking search can take exponential time, and `re` cannot be interrupted. What is
-searched has at most 255 octets, patterns are set by administrators and policy makers only, and a
-pattern is limited to PATTERN_OCTETS_MAX; beyond that, `costly` recognises the usual shapes (an
-unbounded repeat within an unbounded repeat, or more than three in a row), so that whoever sets one
-is warned. It is advice, not a proof. The reference gives up after a number of steps and takes that
-as no match.
+Cost: a backtracking search can take exponential time, and `re` cannot be interrupted. So `re` is
+asked only where it need not try more than TRIES_MAX ways, which for nearly every pattern means
+always; else the pattern is followed by an automaton, whose time grows with name times pattern. A
+pattern that neither can search in bounded time is refused: one that repeats what is variable
+itself and also looks around or refers back, or one that is very large. The reference gives up
+after a number of steps instead, and takes that as no match.
 """
 
 import re
 import warnings
 from typing import Final, final
 
+from warren.security.automaton import Automaton
+from warren.security.pattern_tree import HOPELESS, Cost, NotUnderstoodError, Tree, cost_of, parse
+
 # No list of names written by hand is longer; a limit for what the compiler of `re` is given.
 PATTERN_OCTETS_MAX: Final = 8192
+# Names of queues, exchanges and the like, and routing keys.
+NAME_OCTETS_MAX: Final = 255
+# About ten milliseconds of `re` in the worst case.
+TRIES_MAX: Final = 1 << 20
+# The same for patterns that only `re` can search: names that come near are of the longest.
+TRIES_MAX_ALONE: Final = 1 << 24
 
 _UNBOUNDED_IN_A_ROW_MAX: Final = 3
 
@@ -74,15 +83,49 @@ class Pattern:
             raise PatternError(text[:40] + "...", f"longer than {PATTERN_OCTETS_MAX} octets")
         self.text = text
         try:
+            translated = _translate(text).encode()
             with warnings.catch_warnings():
                 # Python warns that `[[` or `&&` in a set may mean more one day; not so in PCRE.
                 warnings.simplefilter("ignore", FutureWarning)
-                self._search = re.compile(_translate(text).encode()).search
+                self._search = re.compile(translated).search
         except (re.error, OverflowError, RecursionError) as error:
             raise PatternError(text, str(error)) from error
+        cost, tree = _taken_apart(text, translated)
+        # The longest name that `re` searches.
+        self._octets_max = _octets_max(cost)
+        self._automaton: Automaton | None = None
+        if self._octets_max < NAME_OCTETS_MAX:
+            self._automaton = _automaton(tree)
+            if self._automaton is None and cost.tries(NAME_OCTETS_MAX) > TRIES_MAX_ALONE:
+                raise PatternError(text, "a search for it could take too long")
 
     def found_in(self, octets: bytes) -> bool:
-        return bool(self.text) and self._search(octets) is not None
+        if not self.text:
+            return False
+        if len(octets) > self._octets_max and self._automaton is not None:
+            return self._automaton.found_in(octets)
+        return self._search(octets) is not None
+
+
+def _taken_apart(text: str, translated: bytes) -> tuple[Cost, Tree | None]:
+    try:
+        tree = parse(translated)
+    except NotUnderstoodError:
+        return Cost(HOPELESS if costly(text) else 1), None
+    return cost_of(tree), tree
+
+
+def _octets_max(cost: Cost) -> int:
+    if cost.tries(NAME_OCTETS_MAX) <= TRIES_MAX:
+        return NAME_OCTETS_MAX
+    return next(octets for octets in range(NAME_OCTETS_MAX) if cost.tries(octets + 1) > TRIES_MAX)
+
+
+def _automaton(tree: Tree | None) -> Automaton | None:
+    try:
+        return None if tree is None else Automaton(tree)
+    except NotUnderstoodError:
+        return None
 
 
 def escape(text: str) -> str:
@@ -91,7 +134,10 @@ def escape(text: str) -> str:
 
 
 def costly(text: str) -> bool:
-    """Whether a search may take very long: unbounded repeats nested, or many in a row."""
+    """Whether a search may take very long: unbounded repeats nested, or many in a row.
+
+    A look at the surface, for patterns that cannot be taken apart.
+    """
     # Per open group: unbounded repeats in the branch at hand, and the most in an earlier branch.
     here, most = [0], [0]
     for match in _STRUCTURE.finditer(text):

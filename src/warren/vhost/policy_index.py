@@ -41,9 +41,10 @@ def literals(pattern: str) -> list[bytes]:
     """Return texts that every name in which the pattern is found contains; perhaps none.
 
     Careful rather than clever: only what stands outside of groups counts, and nothing does in a
-    pattern with flags, with a choice outside of groups, or with an escape that is not known.
+    pattern with flags or comments, with a choice outside of groups, or with an escape that is not
+    known.
     """
-    if pattern.startswith("(?"):
+    if pattern.startswith("(?") or "(?#" in pattern:
         return []
     runs: list[bytes] = [b""]
     depth = 0
