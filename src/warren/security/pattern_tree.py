@@ -82,7 +82,8 @@ class Cost:
 
     def tries(self, octets: int) -> int:
         """The ways to try in a name of so many octets."""
-        return min(self.factor * (octets + 1) ** self.degree, HOPELESS)
+        power: int = (octets + 1) ** self.degree
+        return min(self.factor * power, HOPELESS)
 
 
 _ONCE: Final = Cost(1)
