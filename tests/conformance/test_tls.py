@@ -1,44 +1,30 @@
 """The same protocol inside TLS: nothing is lost, split or held back by its records."""
 
 import contextlib
-import shutil
 import ssl
-import subprocess
 from pathlib import Path
 
 import pytest
 
-from tests.support.broker import Broker, free_port
+from tests.support.broker import Broker
+from tests.support.certificate import needs_openssl, self_signed
 from tests.support.fixtures import StartBroker
+from tests.support.tls import listen
 
-OPENSSL = shutil.which("openssl")
-pytestmark = pytest.mark.skipif(OPENSSL is None, reason="openssl makes the certificate")
+pytestmark = needs_openssl
 
 
 @pytest.fixture
 def tls_broker(start_broker: StartBroker, tmp_path: Path) -> tuple[Broker, ssl.SSLContext]:
     """A broker with a TLS listener, and a context that trusts its certificate."""
-    assert OPENSSL is not None
-    certificate, key = tmp_path / "certificate.pem", tmp_path / "key.pem"
-    command = [OPENSSL, "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"]
-    command += ["-nodes", "-days", "2", "-subj", "/CN=localhost"]
-    command += ["-addext", "subjectAltName=DNS:localhost"]
-    command += ["-keyout", str(key), "-out", str(certificate)]
-    subprocess.run(command, check=True, capture_output=True)
-    port = free_port()
-    broker = start_broker(
-        settings={
-            "listeners.ssl.1": f"127.0.0.1:{port}",
-            "ssl_options.cacertfile": str(certificate),
-            "ssl_options.certfile": str(certificate),
-            "ssl_options.keyfile": str(key),
-            "ssl_options.verify": "verify_none",
-            "ssl_options.fail_if_no_peer_cert": "false",
-        }
+    pair = self_signed(tmp_path, "server", "/CN=localhost", "subjectAltName=DNS:localhost")
+    broker = listen(
+        start_broker,
+        pair,
+        {"ssl_options.verify": "verify_none", "ssl_options.fail_if_no_peer_cert": "false"},
+        authorities=pair.certificate,
     )
-    broker.tls_port = port
-    broker.wait_until_accepts(port)
-    return broker, ssl.create_default_context(cafile=str(certificate))
+    return broker, ssl.create_default_context(cafile=str(pair.certificate))
 
 
 @pytest.mark.slow

@@ -97,10 +97,12 @@ class Client:
         dribble: bool = False,
         wait: float = WAIT,
         tls: ssl.SSLContext | None = None,
+        source: str = "",
     ) -> None:
         self.wait = wait
         self.dribble = dribble
-        self.socket = socket.create_connection((host, port), timeout=wait)
+        own = (source, 0) if source else None
+        self.socket = socket.create_connection((host, port), timeout=wait, source_address=own)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if tls is not None:
             self.socket = tls.wrap_socket(self.socket, server_hostname="localhost")

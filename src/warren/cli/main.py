@@ -21,6 +21,7 @@ VERBS: Final = {
         "check the node; exit code 1 if something is wrong",
     ),
     "diag": ("warren.cli.question", "diag", "build, settings and where they come from"),
+    "reload-tls": ("warren.cli.question", "reload_tls", "load the certificate anew"),
     "list-queues": ("warren.cli.question", "list_queues", "queues, a page at a time"),
     "list-connections": ("warren.cli.question", "list_connections", "client connections"),
     "version": ("warren.cli.main", "version", "print the version"),

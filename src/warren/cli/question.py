@@ -16,7 +16,15 @@ from warren.cli.client import ask, socket_path
 from warren.cli.exit import CONFIG, FAILED, OK, TIMEOUT, UNAVAILABLE, CliError
 
 if TYPE_CHECKING:
-    from warren.server.view import ConnectionPage, Diag, Health, QueuePage, Status, WhyReply
+    from warren.server.view import (
+        CertificateRow,
+        ConnectionPage,
+        Diag,
+        Health,
+        QueuePage,
+        Status,
+        WhyReply,
+    )
 
 _POLL_S: Final = 0.02
 
@@ -82,6 +90,18 @@ def diag(words: Sequence[str]) -> int:
     from warren.cli.render import diag_text, paint
 
     print(diag_text(cast("Diag", _read(raw)), paint()))
+    return OK
+
+
+def reload_tls(words: Sequence[str]) -> int:
+    """Have the node load its certificate, key and authorities anew."""
+    given = _parser("reload-tls", "Load certificate, key and authorities anew.").parse_args(words)
+    raw = _ask(given, "reload_tls", {})
+    if given.json:
+        return _print_json(raw)
+    from warren.cli.render import certificate_text, paint
+
+    print(certificate_text(cast("CertificateRow", _read(raw)), paint()))
     return OK
 
 

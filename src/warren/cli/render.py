@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final, TextIO, final
 
 if TYPE_CHECKING:
-    from warren.server.view import ConnectionPage, Diag, Health, QueuePage, Status
+    from warren.server.view import CertificateRow, ConnectionPage, Diag, Health, QueuePage, Status
 
 _UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB")
 _NUMBERS: Final = frozenset({"ready", "unacked", "consumers", "channels"})
@@ -65,6 +65,7 @@ def status_text(status: "Status", colour: Paint) -> str:
         ("memory", _share(status.memory_bytes, status.memory_limit_bytes)),
         ("files", f"{status.descriptors:,} of {status.descriptors_max:,} descriptors"),
         ("data", status.data_dir),
+        *_certificate(status.certificate, colour),
         *(
             ("alarm", colour.bad(f"{one.source}: {one.detail}") + f" (setting {one.setting})")
             for one in status.alarms
@@ -76,13 +77,31 @@ def status_text(status: "Status", colour: Paint) -> str:
     return f"{colour.bold(status.node)}  {title}\n{_aligned(rows)}"
 
 
+def _certificate(found: "CertificateRow | None", colour: Paint) -> list[tuple[str, str]]:
+    if found is None:
+        return []
+    until = f"valid until {found.not_after} ({found.days_left:,} days)"
+    if found.state != "valid":
+        until = colour.bad(f"{found.state.replace('_', ' ')}: {until}")
+    return [("certificate", f"{clean(found.subject)}, {until}")]
+
+
+def certificate_text(found: "CertificateRow", colour: Paint) -> str:
+    """What new connections are shown from now on."""
+    return _aligned([("file", found.file), *_certificate(found, colour)])
+
+
 def health_text(health: "Health", colour: Paint) -> str:
     """Each check, and what to do about those that failed."""
     width = max((len(check.name) for check in health.checks), default=0)
     lines = []
     for check in health.checks:
-        if check.ok:
+        if check.ok and not check.detail:
             lines.append(f"  {colour.good('ok  ')}  {check.name}")
+            continue
+        if check.ok:
+            lines.append(f"  {colour.bold('warn')}  {check.name:<{width}}  {check.detail}")
+            lines.append(f"        {'':<{width}}  {check.advice}")
             continue
         reason = str(check.reason or "failed")
         detail = f": {check.detail}" if check.detail else ""

@@ -97,10 +97,11 @@ def _entry(option: str, written: str) -> Entry:
 def _run(settings: Settings) -> int:
     from warren.server.control_socket import SocketInUseError
     from warren.server.service import run
+    from warren.server.tls import TlsError
 
     try:
         return run(settings)
-    except (LockHeldError, SocketInUseError) as refusal:
+    except (LockHeldError, SocketInUseError, TlsError) as refusal:
         raise CliError(f"not started: {refusal}", FAILED) from None
     except OSError as failure:
         place = f"{failure.filename}: " if failure.filename else ""

@@ -28,3 +28,10 @@ def descriptor_count() -> int:
 def descriptor_count_max() -> int:
     """Return how many descriptors this process may open."""
     return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+
+
+def raise_descriptor_limit() -> None:
+    """Allow this process as many descriptors as it may allow itself: each client is one."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

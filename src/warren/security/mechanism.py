@@ -1,8 +1,8 @@
 """SASL mechanisms: from the response of connection.start-ok to a name and a password.
 
 Owns PLAIN and AMQPLAIN and the list that is offered. Who logs in by other means, such as the name
-in a TLS certificate (EXTERNAL), provides a `Mechanism` of its own for the connection and puts it
-in the list; a mechanism that proves an identity itself returns it as `Proven`.
+in a TLS certificate (EXTERNAL), brings a `Mechanism` of its own with the connection; one that
+proves an identity itself returns it as `Proven`.
 
 A response that cannot be read is `Malformed`; the client gets no answer to it (AU-2).
 """
@@ -35,13 +35,20 @@ class Proven:
 
 
 @dataclass(frozen=True)
+class Unproven:
+    """The mechanism found no identity; `detail` is for the log."""
+
+    detail: str
+
+
+@dataclass(frozen=True)
 class Malformed:
     """The response is not one of this mechanism; `detail` is for the log, without the response."""
 
     detail: str
 
 
-Outcome = Credentials | Proven | Malformed
+Outcome = Credentials | Proven | Unproven | Malformed
 
 
 class Mechanism(Protocol):
@@ -88,24 +95,36 @@ class AmqPlain:
 
 PLAIN: Final = Plain()
 AMQPLAIN: Final = AmqPlain()
+# The name only: the mechanism itself comes with a connection (`external`).
+EXTERNAL: Final = "EXTERNAL"
 
-MECHANISMS: Final[tuple[Mechanism, ...]] = (AMQPLAIN, PLAIN)
+_BY_PASSWORD: Final[dict[str, Mechanism]] = {one.name: one for one in (AMQPLAIN, PLAIN)}
+MECHANISM_NAMES: Final = (*_BY_PASSWORD, EXTERNAL)
+DEFAULT_MECHANISMS: Final = tuple(_BY_PASSWORD)
 
 
 @final
 class Mechanisms:
-    """The mechanisms a connection may use, in the order they are offered."""
+    """The mechanisms that are enabled, in the order they are offered.
 
-    def __init__(self, enabled: Sequence[Mechanism] = MECHANISMS) -> None:
-        self._enabled = {mechanism.name: mechanism for mechanism in enabled}
+    `own` is what a connection brings with it; it counts if it is enabled as well.
+    """
 
-    def offered(self) -> str:
+    def __init__(self, enabled: Sequence[str] = DEFAULT_MECHANISMS) -> None:
+        assert set(enabled) <= set(MECHANISM_NAMES)
+        self.enabled = tuple(dict.fromkeys(enabled))
+
+    def offered(self, own: Mechanism | None = None) -> str:
         """The `mechanisms` argument of connection.start."""
-        return " ".join(self._enabled)
+        return " ".join(name for name in self.enabled if self.find(name, own) is not None)
 
-    def find(self, name: str) -> Mechanism | None:
-        """The mechanism the client chose; None when it is unknown or disabled."""
-        return self._enabled.get(name)
+    def find(self, name: str, own: Mechanism | None = None) -> Mechanism | None:
+        """The mechanism the client chose; None when it is unknown, disabled, or not its own."""
+        if name not in self.enabled:
+            return None
+        if own is not None and name == own.name:
+            return own
+        return _BY_PASSWORD.get(name)
 
 
 def _string(table: Table, key: str) -> bytes | None:

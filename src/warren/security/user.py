@@ -42,6 +42,7 @@ class RefusalReason(StrEnum):
     BLANK_PASSWORD = "blank_password"
     NO_PASSWORD_SET = "no_password_set"
     LOOPBACK_ONLY = "loopback_only"
+    NO_IDENTITY = "no_identity"
 
 
 _REFUSAL_WORDS: Final[dict[RefusalReason, str]] = {
@@ -50,6 +51,7 @@ _REFUSAL_WORDS: Final[dict[RefusalReason, str]] = {
     RefusalReason.BLANK_PASSWORD: "a blank password is never accepted",
     RefusalReason.NO_PASSWORD_SET: "the user has no password",
     RefusalReason.LOOPBACK_ONLY: "the user may log in from this machine only (loopback_users)",
+    RefusalReason.NO_IDENTITY: "the certificate names no user",
 }
 
 
@@ -60,9 +62,11 @@ class Refusal:
     reason: RefusalReason
     user_name: str
     peer: str
+    detail: str = ""
 
     def text(self) -> str:
-        return f"user '{self.user_name}' from {self.peer}: {_REFUSAL_WORDS[self.reason]}"
+        why = self.detail or _REFUSAL_WORDS[self.reason]
+        return f"user '{self.user_name}' from {self.peer}: {why}"
 
 
 class UserExists(Exception):
@@ -143,8 +147,15 @@ class UserStore:
             return Refusal(RefusalReason.WRONG_PASSWORD, name, peer)
         return self.admit(user, peer)
 
+    def identify(self, name: str, peer: str) -> User | Refusal:
+        """Decide a login whose identity is proven, by whatever mechanism."""
+        user = self._users.get(name)
+        if user is None:
+            return Refusal(RefusalReason.UNKNOWN_USER, name, peer)
+        return self.admit(user, peer)
+
     def admit(self, user: User, peer: str) -> User | Refusal:
-        """Apply the loopback rule to a user whose identity is proven, by whatever mechanism."""
+        """Apply the loopback rule to a user who is known to be the one."""
         if user.name in self.loopback_users and not is_loopback(peer):
             return Refusal(RefusalReason.LOOPBACK_ONLY, user.name, peer)
         return user

@@ -10,6 +10,7 @@ from warren.server import (
     command_node,
     command_parameter,
     command_permission,
+    command_tls,
     command_user,
     command_vhost,
 )
@@ -26,3 +27,4 @@ def commands(node: "Node") -> Iterator[Command]:
     yield from command_vhost.commands(node)
     yield from command_permission.commands(node)
     yield from command_parameter.commands(node)
+    yield from command_tls.commands(node)

@@ -19,10 +19,12 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final, cast
 
+from warren.security import DEFAULT_MECHANISMS, MECHANISM_NAMES
+from warren.server.config_conflict import conflicts
 from warren.server.config_entry import ConfigError, Entry, Problem, nearest
 from warren.server.config_file import read_file
 from warren.server.place import SOCKET_NAME, default_data_dir
-from warren.server.rabbit_key import FOREIGN, gather_listeners, translate
+from warren.server.rabbit_key import FOREIGN, gather, translate
 from warren.server.setting import (
     FACTS,
     FLAG,
@@ -42,8 +44,6 @@ from warren.server.setting import (
 
 # RabbitMQ's own hard limit: 512 MiB, whatever the setting says.
 MESSAGE_SIZE_MAX: Final = 536_870_912
-# sun_path holds 108 octets on Linux, the last one a zero.
-SOCKET_PATH_OCTETS_MAX: Final = 107
 ENV_PREFIX: Final = "WARREN_"
 _NODE_NAME: Final = re.compile(r"[^@\s]+@[^@\s]+")
 _PORT: Final = integer(0, 65535)
@@ -63,6 +63,15 @@ def _no_properties() -> Mapping[str, str]:
 
 def _address(given: str) -> object:
     return read_address(given, bind="")
+
+
+def _one_of(*words: str) -> Callable[[str], object]:
+    def check(word: str) -> object:
+        if word not in words:
+            raise ValueError(f"expected one of {', '.join(words)}, got {word!r}")
+        return word
+
+    return check
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +101,56 @@ class Settings:
     )
     tls_verify: str = setting(
         "none", choice("none", "optional", "required"), "whether clients must show a certificate"
+    )
+    tls_password: str = setting(
+        "",
+        text(empty=True),
+        "password of the private key",
+        rabbit="ssl_options.password",
+        secret=True,
+    )
+    tls_versions: tuple[str, ...] = setting(
+        ("tlsv1.2", "tlsv1.3"), names(_one_of("tlsv1.2", "tlsv1.3")), "versions offered to clients"
+    )
+    tls_depth: int = setting(
+        10,
+        integer(0, 100),
+        "most intermediate authorities between a client's certificate and tls_cafile",
+        rabbit="ssl_options.depth",
+    )
+    tls_reload_interval_s: int = setting(
+        120, integer(0, 86_400), "how often the files are looked at for a change; 0: never"
+    )
+    tls_expiry_warning_days: int = setting(
+        30, integer(0, 3650), "days before its end from which the certificate is warned of"
+    )
+    tls_cert_login_from: str = setting(
+        "distinguished_name",
+        choice(
+            "distinguished_name",
+            "common_name",
+            "subject_alternative_name",
+            synonyms={"subject_alt_name": "subject_alternative_name"},
+        ),
+        "what of a client's certificate is the user's name (EXTERNAL)",
+        rabbit="ssl_cert_login_from",
+    )
+    tls_cert_login_san_type: str = setting(
+        "dns",
+        choice("dns", "ip", "email", "uri", "other_name"),
+        "the type of alternative name that is",
+        rabbit="ssl_cert_login_san_type",
+    )
+    tls_cert_login_san_index: int = setting(
+        0,
+        integer(0, 1000),
+        "which one of that type, counted from 0",
+        rabbit="ssl_cert_login_san_index",
+    )
+    auth_mechanisms: tuple[str, ...] = setting(
+        DEFAULT_MECHANISMS,
+        names(_one_of(*MECHANISM_NAMES)),
+        "ways to log in, in the order they are offered",
     )
     data_dir: Path = computed(_data_dir, path(), "where the node keeps everything")
     metadata_store: str = setting(
@@ -136,6 +195,11 @@ class Settings:
     )
     loopback_users: tuple[str, ...] = setting(
         ("guest",), names(), "users who may log in from this machine only"
+    )
+    login_failures_per_s: int | None = setting(
+        1000,
+        integer(1, 1_000_000, none=True),
+        "failed logins of one address beyond which its new connections are dropped",
     )
     default_user: str = setting("guest", text(), "administrator made on a blank node")
     default_pass: str = setting("guest", text(), "its password", secret=True)
@@ -219,7 +283,7 @@ class Settings:
         """Return the value for people; secrets are masked."""
         value = cast("object", getattr(self, name))
         if KEYS[name].secret:
-            return "***"
+            return "***" if value else ""
         if value is None:
             return "none"
         if isinstance(value, bool):
@@ -266,11 +330,11 @@ def load(
     origins: dict[str, str] = {}
     from_file = read_file(Path(file), problems) if file is not None else []
     for source in (from_file, _from_environment(env), options):
-        for entry in gather_listeners(source, problems):
+        for entry in gather(source, problems):
             _apply(entry, given, origins, problems)
     settings = Settings(**given, origins=MappingProxyType(origins))  # type: ignore[arg-type]
     if not problems:
-        problems += _conflicts(settings)
+        problems += conflicts(settings)
     if problems:
         raise ConfigError(problems)
     return settings
@@ -335,29 +399,3 @@ def _unknown(entry: Entry) -> Problem:
     near = nearest(entry.name, known, cutoff=0.9)
     reason = "unknown setting" if near else "a RabbitMQ setting that Warren does not have"
     return Problem(entry.where, entry.name, reason, near)
-
-
-def _conflicts(settings: Settings) -> list[Problem]:
-    """Check what single values cannot show."""
-    found: list[tuple[str, str]] = []
-    if settings.tls_certfile is None:
-        needing = ["tls_keyfile", "tls_port", "tls_bind", "tls_extra_listeners"]
-        idle = "has no effect without tls_certfile"
-        found += [(name, idle) for name in needing if name in settings.origins]
-    elif settings.tls_keyfile is None:
-        found.append(("tls_certfile", "needs tls_keyfile, the private key of the certificate"))
-    if settings.tls_verify != "none" and settings.tls_cafile is None:
-        found.append(("tls_verify", "needs tls_cafile, the authorities that may sign clients"))
-    for name in ("tls_certfile", "tls_keyfile", "tls_cafile"):
-        named = cast("Path | None", getattr(settings, name))
-        if named is not None and not os.access(named, os.R_OK):
-            found.append((name, f"cannot be read: {named}"))
-    if not settings.tcp_listeners() and not settings.tls_listeners():
-        found.append(("port", "there is no listener at all: set port or tls_certfile"))
-    octets = len(os.fsencode(settings.socket_path()))
-    if octets > SOCKET_PATH_OCTETS_MAX:
-        name = "control_socket" if settings.control_socket else "data_dir"
-        most = SOCKET_PATH_OCTETS_MAX
-        reason = f"the control socket's path has {octets} octets, the system allows {most}"
-        found.append((name, f"{reason}; set control_socket to a shorter one"))
-    return [Problem(settings.origin(name), name, reason, "") for name, reason in found]

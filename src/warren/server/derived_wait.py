@@ -1,8 +1,9 @@
 """Waits that are read off the state when somebody asks, instead of being booked as they begin.
 
 A consumer runs into its prefetch limit and out of it thousands of times a second; booking each
-would cost every message. Unfinished handshakes are read off too, so that a storm of connections
-costs nothing here. `since` is then the last moment known: a connection's arrival, or now.
+would cost every message. Unfinished handshakes and refused logins are read off too, so that a
+storm of connections costs nothing here. `since` is then the last moment known: a connection's
+arrival, or now.
 """
 
 from collections.abc import Iterable
@@ -12,6 +13,7 @@ from warren.flow import Kind, Reason, Subject, Wait
 from warren.queues import Consumer
 from warren.session import RUNNING, Connection
 from warren.session.parking import channel_subject
+from warren.session.phase import SILENCE_NS
 
 # As many as people can read at once.
 WAITS_MAX: Final = 1000
@@ -32,6 +34,8 @@ def derived_waits(connections: Iterable[Connection], now_ns: int) -> list[Wait]:
                     detail=connection.state(),
                 )
             )
+        elif connection.refused:
+            found.append(_refused_wait(connection, now_ns))
         for channel in connection.channels.values():
             found.extend(
                 _consumer_wait(connection, channel.number, consumer, now_ns)
@@ -41,6 +45,19 @@ def derived_waits(connections: Iterable[Connection], now_ns: int) -> list[Wait]:
         if len(found) >= WAITS_MAX:
             break
     return found[:WAITS_MAX]
+
+
+def _refused_wait(connection: Connection, now_ns: int) -> Wait:
+    """`since` is when the silence began; a connection that lingers waits for nothing else."""
+    left_ns = max(0, int(connection.drop_at_ns) - now_ns)
+    return Wait(
+        Reason.LOGIN_REFUSED,
+        connection.subject,
+        None,
+        min(now_ns, int(connection.drop_at_ns - SILENCE_NS)),
+        setting="login_failures_per_s",
+        detail=f"{left_ns // 1_000_000} ms left",
+    )
 
 
 def _consumer_wait(connection: Connection, number: int, consumer: Consumer, now_ns: int) -> Wait:

@@ -16,6 +16,7 @@ from warren.flow.wait import WORDS, Reason, Subject, Wait
 from warren.runtime.process import descriptor_count, descriptor_count_max, resident_bytes
 from warren.server.config import KEYS, Settings
 from warren.server.view import (
+    CertificateRow,
     Diag,
     HealthCheck,
     HealthReason,
@@ -91,6 +92,24 @@ def check_descriptors() -> HealthCheck:
         detail=f"{used} of {most} are open",
         advice="raise the limit of open files (LimitNOFILE, ulimit -n)",
     )
+
+
+def check_certificate(row: CertificateRow) -> HealthCheck:
+    """Check that clients can still accept the node's certificate, and warn before they cannot."""
+    advice = "replace the files and run `warren reload-tls`"
+    if row.state in ("expired", "not_yet_valid"):
+        edge = row.not_after if row.state == "expired" else row.not_before
+        return HealthCheck(
+            name="certificate",
+            ok=False,
+            reason=HealthReason.CERTIFICATE_EXPIRED,
+            detail=f"{row.file} is {row.state.replace('_', ' ')} ({edge})",
+            advice=advice,
+        )
+    if row.state == "expiring":
+        detail = f"{row.file} is valid until {row.not_after}, {row.days_left} days more"
+        return HealthCheck(name="certificate", ok=True, detail=detail, advice=advice)
+    return HealthCheck(name="certificate", ok=True)
 
 
 def why_reply(

@@ -5,8 +5,9 @@ the forms. Invariants: the caller never waits for a disk or a pipe (a thread wri
 counts what it dropped and tells it later); memory is bounded; a failed output stops nothing.
 
 Events of one (name, reason) beyond `LINES_PER_WINDOW` in `WINDOW_NS` are counted, and the count is
-told by one `log.suppressed` line. A moved file is noticed at the next line (rotation by `mv` needs
-no signal); `reopen` is for SIGHUP. Spec rules O-11.1, O-11.2.
+told by one `log.suppressed` line. So are events of one name beyond `LINES_PER_NAME`, whatever
+their reasons: some have words of clients in them. A moved file is noticed at the next line
+(rotation by `mv` needs no signal); `reopen` is for SIGHUP. Spec rules O-11.1, O-11.2.
 """
 
 import logging
@@ -25,6 +26,7 @@ from warren.server.log_line import json_line, text_line
 
 # A storm of one reason shows itself in twenty lines; twenty lines a second of each do not hurt.
 LINES_PER_WINDOW: Final = 20
+LINES_PER_NAME: Final = 100
 WINDOW_NS: Final = 1_000_000_000
 # Reasons come from code: a node knows a few hundred. Past this the oldest count is told and left.
 REASONS_MAX: Final = 1024
@@ -149,6 +151,8 @@ class Log:
         self._least = LEVELS[level]
         self._line = json_line if form == "json" else text_line
         self._counts: dict[tuple[str, str], list[int]] = {}
+        # Per name, whatever the reason: the window's start and the lines in it.
+        self._names: dict[str, list[int]] = {}
         self._file: _File | None = None
         outputs: list[logging.Handler] = []
         if file is not None:
@@ -189,7 +193,23 @@ class Log:
             return
         else:
             count[1] += 1
-        self._write(level, name, fields)
+        if self._within_name(name, now):
+            self._write(level, name, fields)
+
+    def _within_name(self, name: str, now: int) -> bool:
+        """Count a line of this name; False when there are enough of it in this window."""
+        total = self._names.get(name)
+        if total is None or now - total[0] >= WINDOW_NS:
+            self._tell_more_of_name(name, total)
+            self._names[name] = [now, 1]
+            return True
+        total[1] += 1
+        return total[1] <= LINES_PER_NAME
+
+    def _tell_more_of_name(self, name: str, total: list[int] | None) -> None:
+        if total is not None and total[1] > LINES_PER_NAME:
+            fields = {"event": name, "count": total[1] - LINES_PER_NAME, "reason": "any"}
+            self._write("warning", "log.suppressed", fields)
 
     def level(self, level: str) -> None:
         """Change the least level that is written."""
@@ -202,6 +222,10 @@ class Log:
             if now - count[0] >= WINDOW_NS:
                 self._tell_suppressed(key, count)
                 del self._counts[key]
+        for name, total in list(self._names.items()):
+            if now - total[0] >= WINDOW_NS:
+                self._tell_more_of_name(name, total)
+                del self._names[name]
 
     def adopt_libraries(self) -> None:
         """Take over the records of libraries (asyncio's warnings), from `warning` up."""
@@ -229,6 +253,8 @@ class Log:
             return
         for key, count in self._counts.items():
             self._tell_suppressed(key, count)
+        for name, total in self._names.items():
+            self._tell_more_of_name(name, total)
         self._open = False
         logging.getLogger().removeHandler(self._library)
         self._writer.close()

@@ -22,7 +22,7 @@ from warren.core.log import EventLog
 from warren.flow import Change
 from warren.protocol.value import Table, field
 from warren.runtime import SystemRandom
-from warren.security import Mechanisms, Permissions, UserStore
+from warren.security import Attempts, Mechanisms, Permissions, UserStore
 from warren.server.blank import blank_changes
 from warren.server.closing import Closing
 from warren.server.commands import commands
@@ -35,6 +35,7 @@ from warren.server.memory import MemoryMonitor
 from warren.server.metadata_store import MetadataStore
 from warren.server.node_view import View
 from warren.server.notify import Notifier
+from warren.server.tls import Tls
 from warren.session import SessionSettings
 from warren.session.handshake import SERVER_CAPABILITIES
 from warren.vhost import Broker
@@ -110,7 +111,8 @@ class Node:
             log=log,
             users=UserStore(frozenset(settings.loopback_users)),
             permissions=Permissions(),
-            mechanisms=Mechanisms(),
+            mechanisms=Mechanisms(settings.auth_mechanisms),
+            attempts=Attempts(settings.login_failures_per_s),
         )
         self.hub = Hub(loop, self.broker, clock)
         self.commits = Commits(self.hub, self.broker.metadata, log)
@@ -120,7 +122,8 @@ class Node:
         self.store = store
         if store is not None:
             self.restore(store)
-        self.listeners = Listeners(self.hub, settings, session_settings(settings), log)
+        self.tls = Tls(settings, clock, log)
+        self.listeners = Listeners(self.hub, settings, session_settings(settings), self.tls, log)
         self.memory = MemoryMonitor(settings, self.broker.alarms)
         self.view = View(self)
         self.control = Control(self.view, log, commands(self))
@@ -187,10 +190,18 @@ class Node:
             self.tell_alarms()
             if edge.change is Change.SET:
                 gc.collect()
+        self.tell_brakes()
         self.log.tell_suppressed()
         self.view.sample()
         if not self.stopping:
             self.next_monitor = self.loop.call_later(MONITOR_S, self.monitor)
+
+    def tell_brakes(self) -> None:
+        """Addresses that failed to log in too often and have stopped doing so."""
+        for ended in self.broker.attempts.sweep(self.clock.monotonic_ns()):
+            self.log.event(
+                "info", "login.brake_off", {"address": ended.address, "dropped": ended.dropped}
+            )
 
     def tell_alarms(self) -> None:
         """Every connection hears of a change of the alarms (AL-2)."""

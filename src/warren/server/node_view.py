@@ -10,7 +10,12 @@ from warren.flow import Kind, Subject
 from warren.runtime.loop import loop_name
 from warren.runtime.process import descriptor_count, descriptor_count_max, resident_bytes
 from warren.server.derived_wait import concerns, derived_waits
-from warren.server.diagnosis import check_descriptors, diagnose, why_reply
+from warren.server.diagnosis import (
+    check_certificate,
+    check_descriptors,
+    diagnose,
+    why_reply,
+)
 from warren.server.view import (
     AlarmRow,
     ConnectionPage,
@@ -106,6 +111,7 @@ class View:
             descriptors=descriptor_count(),
             descriptors_max=descriptor_count_max(),
             alarms=self._alarms(),
+            certificate=node.tls.row() if node.tls.enabled else None,
         )
 
     def _alarms(self) -> tuple[AlarmRow, ...]:
@@ -157,6 +163,8 @@ class View:
     def health(self) -> Health:
         node = self.node
         checks = [self._life(), self._listening(), self._loop(), check_descriptors()]
+        if node.tls.enabled:
+            checks.append(check_certificate(node.tls.row()))
         alarms = node.broker.alarms.in_force()
         checks.append(
             HealthCheck(name="alarms", ok=True)

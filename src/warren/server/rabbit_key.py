@@ -1,8 +1,9 @@
-"""RabbitMQ's names that are not plain synonyms: listeners and TLS verification.
+"""RabbitMQ's names that are not plain synonyms: listeners, numbered lists, TLS verification.
 
 Plain synonyms stand in the table of settings. `listeners.tcp.NAME` are addresses: the first of a
 source becomes `bind` and `port`, further ones `extra_listeners`; a port alone means all IPv4
-addresses, as it does in RabbitMQ. `ssl_options.verify` and `ssl_options.fail_if_no_peer_cert`
+addresses, as it does in RabbitMQ. `auth_mechanisms.N` and `ssl_options.versions.N` are one list
+each, in the order of their numbers. `ssl_options.verify` and `ssl_options.fail_if_no_peer_cert`
 together are `tls_verify`. Spec rules O-2.5, O-2.6.
 """
 
@@ -21,31 +22,43 @@ FOREIGN: Final = re.compile(
     r"|ssl_options|log|net_ticktime|password_hashing_module|vhost_restart_strategy|mnesia_\w+"
     r"|classic_queue|default_user_tags|default_permissions|num_acceptors|connection_max)(\.|\Z)"
 )
-_SETTINGS: Final = {
+_LISTENERS: Final = {
     "listeners.tcp": ("bind", "port", "extra_listeners"),
     "listeners.ssl": ("tls_bind", "tls_port", "tls_extra_listeners"),
 }
 
 
-def gather_listeners(entries: Sequence[Entry], problems: list[Problem]) -> list[Entry]:
-    """Replace the listener keys of one source by the settings they mean."""
+# Lists that are written one element a line, with a number behind the name.
+_LISTS: Final = {"auth_mechanisms": "auth_mechanisms", "ssl_options.versions": "tls_versions"}
+
+
+def gather(entries: Sequence[Entry], problems: list[Problem]) -> list[Entry]:
+    """Replace the listeners and numbered lists of one source by the settings they mean."""
     kept: list[Entry] = []
-    groups: dict[str, list[Entry]] = {}
+    listeners: dict[str, list[Entry]] = {}
+    lists: dict[str, list[tuple[int, Entry]]] = {}
     for entry in entries:
         group = ".".join(entry.name.split(".")[:2])
-        if group in _SETTINGS:
-            groups.setdefault(group, []).append(entry)
+        head, _, number = entry.name.rpartition(".")
+        if group in _LISTENERS:
+            listeners.setdefault(group, []).append(entry)
+        elif head in _LISTS and number.isdecimal():
+            lists.setdefault(head, []).append((int(number), entry))
         else:
             kept.append(entry)
     meant: list[Entry] = []
-    for group, listeners in groups.items():
-        meant += _listeners(group, listeners, problems)
+    for group, members in listeners.items():
+        meant += _listeners(group, members, problems)
+    for head, numbered in lists.items():
+        ordered = [entry for _, entry in sorted(numbered, key=lambda one: one[0])]
+        value = ",".join(str(entry.value) for entry in ordered)
+        meant.append(Entry(_LISTS[head], value, ordered[0].where))
     # In front, so that `bind` and `port` of the same source have the last word.
     return meant + kept
 
 
 def _listeners(group: str, entries: list[Entry], problems: list[Problem]) -> list[Entry]:
-    bind, port, extra = _SETTINGS[group]
+    bind, port, extra = _LISTENERS[group]
     found: list[tuple[Entry, str, int]] = []
     nowhere: list[Entry] = []
     for entry in entries:

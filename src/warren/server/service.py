@@ -2,7 +2,7 @@
 
 The data folder and its lock, the log's outputs, signals, the control socket, the lines on standard
 output, the service manager, and the cycle collector, which is off. SIGTERM and SIGINT stop the node
-in order, a second one at once; SIGHUP opens the log file anew.
+in order, a second one at once; SIGHUP opens the log file and loads the certificate anew.
 """
 
 import asyncio
@@ -12,6 +12,7 @@ import signal
 from warren.runtime import SystemClock
 from warren.runtime.lock import FileLock
 from warren.runtime.loop import loop_name, new_loop
+from warren.runtime.process import raise_descriptor_limit
 from warren.server.banner import banner
 from warren.server.config import Settings
 from warren.server.control_socket import ControlServer
@@ -28,6 +29,7 @@ def run(settings: Settings) -> int:
     # Every cycle of the broker is broken where its object ends; what the cycle collector would
     # do is walk millions of waiting messages for nothing.
     gc.disable()
+    raise_descriptor_limit()
     lock = FileLock(settings.data_dir / "warren.lock")
     clock = SystemClock()
     log = open_log(settings, clock)
@@ -53,7 +55,7 @@ async def _serve(node: Node, log: Log) -> None:
     loop = node.loop
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, node.stop, f"signal {number.name}")
-    loop.add_signal_handler(signal.SIGHUP, log.reopen)
+    loop.add_signal_handler(signal.SIGHUP, _hang_up, node, log)
     control = ControlServer(node.settings.socket_path(), node.control, log)
     try:
         await control.start()
@@ -66,6 +68,12 @@ async def _serve(node: Node, log: Log) -> None:
         await node.ended()
     finally:
         await control.close()
+
+
+def _hang_up(node: Node, log: Log) -> None:
+    """Files were moved or replaced: take the new ones."""
+    log.reopen()
+    node.tls.reload_soon()
 
 
 def _watchdog(node: Node, interval_s: float) -> None:

@@ -20,31 +20,32 @@ HIGH_WATER: Final = 262_144
 
 @final
 class TlsLink(Link, asyncio.Protocol):
-    def __init__(self, hub: Hub, listeners: "Listeners") -> None:
+    def __init__(self, hub: Hub, listeners: "Listeners", host: str, port: int) -> None:
         super().__init__(hub)
         self.listeners = listeners
+        self.host = host
+        self.port = port
         self.transport: asyncio.Transport | None = None
         self.identity = 0
         self.paused = False
         self.reading = True
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """The handshake is done: make the session, unless the peer's chain is too long."""
         self.transport = cast("asyncio.Transport", transport)
         self.transport.set_write_buffer_limits(high=HIGH_WATER)
-        address = cast("tuple[str, int]", transport.get_extra_info("peername") or ("", 0))
-        self.connection = self.listeners.admit(self, address[0], address[1], tls=True)
-        if self.connection is None:
+        found = cast("ssl.SSLObject", transport.get_extra_info("ssl_object"))
+        tls = self.listeners.tls
+        if tls.too_deep(found):
+            self.listeners.refuse_chain(self.host, self.port)
             self.transport.abort()
             return
-        self.identity = self.connection.identity
-        self.connection.output.owner = self
-
-    def certificate(self) -> dict[str, object]:
-        """What the peer's certificate says; empty without one."""
-        if self.transport is None:
-            return {}
-        found = cast("ssl.SSLObject | None", self.transport.get_extra_info("ssl_object"))
-        return cast("dict[str, object]", (found.getpeercert() or {}) if found is not None else {})
+        connection = self.listeners.admit(
+            self, self.host, self.port, tls=True, own=tls.external(found)
+        )
+        self.connection = connection
+        self.identity = connection.identity
+        connection.output.owner = self
 
     def data_received(self, data: bytes) -> None:
         connection = self.connection

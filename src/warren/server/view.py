@@ -21,6 +21,18 @@ class ListenerRow(Struct, frozen=True, kw_only=True):
     port: int
 
 
+class CertificateRow(Struct, frozen=True, kw_only=True):
+    """The certificate that new TLS connections are shown; `state` is `valid`, `expiring`,
+    `expired` or `not_yet_valid`. Times are UTC."""
+
+    file: str
+    subject: str
+    not_before: str
+    not_after: str
+    days_left: int
+    state: str
+
+
 class AlarmRow(Struct, frozen=True, kw_only=True):
     """One alarm in force: its source (memory, disk), the numbers, and the setting that decides."""
 
@@ -66,6 +78,7 @@ class Status(Struct, frozen=True, kw_only=True):
     descriptors: int
     descriptors_max: int
     alarms: tuple[AlarmRow, ...]
+    certificate: CertificateRow | None = None
 
 
 class WhyStep(Struct, frozen=True, kw_only=True):
@@ -105,10 +118,14 @@ class HealthReason(StrEnum):
     DESCRIPTORS_LOW = "descriptors_low"
     LOOP_LATE = "loop_late"
     VHOST_DOWN = "vhost_down"
+    CERTIFICATE_EXPIRED = "certificate_expired"
 
 
 class HealthCheck(Struct, frozen=True, kw_only=True):
-    """One check and its outcome; `reason` and `detail` say what is wrong."""
+    """One check and its outcome; `reason` and `detail` say what is wrong.
+
+    A check that is well and has a detail warns of what will be wrong.
+    """
 
     name: str
     ok: bool

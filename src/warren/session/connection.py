@@ -30,6 +30,7 @@ from warren.protocol.output import Outbox, Output
 from warren.protocol.properties import scan
 from warren.protocol.wire import DecodeError
 from warren.queues import TAKEN, ConfirmLedger, Message
+from warren.security import Mechanism
 from warren.session import ending, handshake, parking, publish, watch
 from warren.session.channel import (
     EXPECT_BODY,
@@ -86,11 +87,14 @@ class Connection:
         *,
         tls: bool,
         now_ns: int,
+        own_mechanism: Mechanism | None = None,
     ) -> None:
         self.identity = identity
         self.peer = peer
         self.peer_port = peer_port
         self.tls = tls
+        # A way to log in that only this connection has: its peer's certificate (EXTERNAL).
+        self.own_mechanism = own_mechanism
         self.broker = broker
         self.settings = settings
         self.output = Output(outbox, settings.unsent_bytes_max)
@@ -98,6 +102,8 @@ class Connection:
         self.handshake_step = 0
         self.channels: dict[int, Channel] = {}
         self.user = ""
+        # Its login was refused; it only lingers.
+        self.refused = False
         self.home: VHost | None = None
         self.client_properties: Table = {}
         self.capabilities: frozenset[str] = frozenset()
@@ -575,21 +581,8 @@ class Connection:
     # -- time ------------------------------------------------------------------------------------
 
     def tick(self, now_ns: i64) -> None:
-        """Look at the clock: the time limits of handshake and close, heartbeats both ways."""
-        if self.drop_at_ns > 0 and now_ns >= self.drop_at_ns:
-            if self.phase < RUNNING:
-                self.broker.log.event(
-                    "warning",
-                    "connection.handshake_timeout",
-                    {"connection": self.subject.name, "state": self.state()},
-                )
-            self.lost("handshake timeout" if self.phase < RUNNING else "close timeout")
-            return
-        if self.phase == RUNNING:
-            if self.heartbeat_s > 0:
-                watch.check_heartbeat(self, now_ns)
-            if now_ns >= self.next_channel_tick_ns:
-                watch.check_deliveries(self, now_ns)
+        """Look at the clock."""
+        watch.tick(self, now_ns)
 
     def drained(self) -> None:
         """The socket took what was waiting: consumers of this connection may go on."""

@@ -29,6 +29,7 @@ from warren.session.phase import (
     CLOSING,
     DOOMED,
     FAREWELL_NS,
+    RUNNING,
     SECOND_NS,
     SILENCE_NS,
 )
@@ -78,6 +79,7 @@ def close(connection: "Connection", error: AmqpError) -> None:
         },
     )
     connection.close_text = error.text()
+    opened = connection.phase == RUNNING
     end_everything(connection)
     method = ConnectionClose(
         reply_code=error.code,
@@ -92,8 +94,8 @@ def close(connection: "Connection", error: AmqpError) -> None:
         connection.drop_at_ns = now + SILENCE_NS
         return
     connection.phase = CLOSING
-    wait = CLOSE_WAIT_NS
-    if 0 < connection.heartbeat_s < 30:
+    wait = CLOSE_WAIT_NS if opened else SILENCE_NS
+    if opened and 0 < connection.heartbeat_s < 30:
         wait = connection.heartbeat_s * SECOND_NS
     connection.drop_at_ns = now + wait
 

@@ -21,7 +21,7 @@ from warren.protocol.methods import (
     Method,
 )
 from warren.protocol.value import Field, Table, field
-from warren.security import Malformed, Proven, Refusal, User
+from warren.security import Malformed, Proven, Refusal, RefusalReason, Unproven, User
 from warren.session import ending, watch
 from warren.session.phase import CLOSED, HANDSHAKE
 from warren.vhost.broker import CLUSTER_NAME
@@ -42,6 +42,9 @@ SERVER_CAPABILITIES: Final = (
     "direct_reply_to",
 )
 
+
+# What metrics call this protocol.
+PROTOCOL: Final = "amqp091"
 
 # What is waited for; `Connection.handshake_step` counts through these.
 WAIT_START_OK: Final = 1
@@ -76,6 +79,7 @@ def protocol_header(connection: "Connection", data: bytes) -> bytes:
         return data[8:]
     elif len(data) < 8:
         return b""
+    connection.broker.attempts.charge(connection.peer, int(connection.broker.turn.now_ns))
     connection.output.write(PROTOCOL_HEADER)
     connection.close_text = "bad protocol header"
     connection.phase = CLOSED
@@ -92,7 +96,7 @@ def start(connection: "Connection") -> None:
         version_major=0,
         version_minor=9,
         server_properties=properties,
-        mechanisms=connection.broker.mechanisms.offered().encode(),
+        mechanisms=connection.broker.mechanisms.offered(connection.own_mechanism).encode(),
         locales=b"en_US",
     )
     connection.handshake_step = WAIT_START_OK
@@ -124,26 +128,25 @@ def _on_start_ok(connection: "Connection", method: ConnectionStartOk) -> None:
     broker = connection.broker
     connection.client_properties = method.client_properties
     connection.capabilities = _capabilities(method.client_properties)
-    mechanism = broker.mechanisms.find(method.mechanism)
+    mechanism = broker.mechanisms.find(method.mechanism, connection.own_mechanism)
     if mechanism is None:
-        _refuse_silently(connection, f"unknown authentication mechanism '{method.mechanism}'")
+        _refuse_silently(connection, "unknown_mechanism", f"unknown mechanism '{method.mechanism}'")
         return
     outcome = mechanism.read(method.response)
-    if isinstance(outcome, Malformed):
-        _refuse_silently(connection, outcome.detail)
-        return
     verdict: User | Refusal
-    if isinstance(outcome, Proven):
-        user = broker.users.get(outcome.user_name)
-        if user is None:
-            _refuse_silently(connection, "the proven identity is no user")
-            return
-        verdict = broker.users.admit(user, connection.peer)
+    if isinstance(outcome, Malformed):
+        _refuse_silently(connection, "malformed_response", outcome.detail)
+        return
+    if isinstance(outcome, Unproven):
+        verdict = Refusal(RefusalReason.NO_IDENTITY, "", connection.peer, outcome.detail)
+    elif isinstance(outcome, Proven):
+        verdict = broker.users.identify(outcome.user_name, connection.peer)
     else:
         verdict = broker.users.authenticate(outcome.user_name, outcome.password, connection.peer)
     if isinstance(verdict, Refusal):
         _refuse(connection, verdict, method.mechanism)
         return
+    broker.attempts.succeeded(PROTOCOL)
     connection.user = verdict.name
     settings = connection.settings
     tune = ConnectionTune(
@@ -157,6 +160,7 @@ def _on_start_ok(connection: "Connection", method: ConnectionStartOk) -> None:
 
 def _refuse(connection: "Connection", refusal: Refusal, mechanism: str) -> None:
     """AU-1: the reason is for the log; the client hears that it was refused, or nothing."""
+    _count_failure(connection)
     connection.broker.log.event(
         "warning",
         "login.refused",
@@ -165,6 +169,7 @@ def _refuse(connection: "Connection", refusal: Refusal, mechanism: str) -> None:
             "user": refusal.user_name,
             "mechanism": mechanism,
             "reason": refusal.reason.value,
+            "detail": refusal.text(),
         },
     )
     if not connection.capable("authentication_failure_close"):
@@ -177,11 +182,27 @@ def _refuse(connection: "Connection", refusal: Refusal, mechanism: str) -> None:
     )
 
 
-def _refuse_silently(connection: "Connection", why: str) -> None:
+def _refuse_silently(connection: "Connection", reason: str, detail: str) -> None:
+    """AU-2. The reason is one of few words, whatever the peer sent: the log counts by it."""
+    _count_failure(connection)
     connection.broker.log.event(
-        "warning", "login.malformed", {"connection": connection.subject.name, "reason": why}
+        "warning",
+        "login.malformed",
+        {"connection": connection.subject.name, "reason": reason, "detail": detail},
     )
-    ending.go_silent(connection, why)
+    ending.go_silent(connection, reason)
+
+
+def _count_failure(connection: "Connection") -> None:
+    connection.refused = True
+    broker = connection.broker
+    braked = broker.attempts.failed(PROTOCOL, connection.peer, int(broker.turn.now_ns))
+    if braked is not None:
+        broker.log.event(
+            "warning",
+            "login.brake_on",
+            {"address": braked.address, "failures_per_s": broker.attempts.failures_per_s},
+        )
 
 
 # -- what is agreed --------------------------------------------------------------------------

@@ -33,6 +33,24 @@ def _earlier(at: i64, other: i64) -> i64:
     return other if at == 0 or other < at else at
 
 
+def tick(connection: "Connection", now_ns: i64) -> None:
+    """The time limits of handshake and close, heartbeats both ways, deliveries held for long."""
+    if connection.drop_at_ns > 0 and now_ns >= connection.drop_at_ns:
+        if connection.phase < RUNNING:
+            connection.broker.log.event(
+                "warning",
+                "connection.handshake_timeout",
+                {"connection": connection.subject.name, "state": connection.state()},
+            )
+        connection.lost("handshake timeout" if connection.phase < RUNNING else "close timeout")
+        return
+    if connection.phase == RUNNING:
+        if connection.heartbeat_s > 0:
+            check_heartbeat(connection, now_ns)
+        if now_ns >= connection.next_channel_tick_ns:
+            check_deliveries(connection, now_ns)
+
+
 def check_heartbeat(connection: "Connection", now_ns: i64) -> None:
     interval = connection.heartbeat_s * SECOND_NS
     out = connection.output.octets_out + connection.output.size()

@@ -12,7 +12,7 @@ from warren.core import Clock, Random
 from warren.core.log import EventLog
 from warren.flow import Alarms, WaitBook
 from warren.queues import Outlet, Turn
-from warren.security import Mechanisms, Permissions, UserStore
+from warren.security import Attempts, Mechanisms, Permissions, UserStore
 from warren.vhost.metadata import MemoryBackend, Metadata, Sessions
 from warren.vhost.reply_address import ReplyAddress
 from warren.vhost.vhost import EndChore, VHost
@@ -49,6 +49,7 @@ class Broker:
         users: UserStore,
         permissions: Permissions,
         mechanisms: Mechanisms,
+        attempts: Attempts | None = None,
     ) -> None:
         self.node_name = node_name
         self.clock = clock
@@ -57,6 +58,7 @@ class Broker:
         self.users = users
         self.permissions = permissions
         self.mechanisms = mechanisms
+        self.attempts = attempts or Attempts()
         self.turn = Turn()
         self.totals = Totals()
         self.alarms = Alarms()

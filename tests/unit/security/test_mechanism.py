@@ -79,18 +79,22 @@ def test_the_offer_and_what_is_found_in_it() -> None:
     assert offer.find("PLAIN") is PLAIN
     assert offer.find("plain") is None
     assert offer.find("EXTERNAL") is None
-    assert Mechanisms([PLAIN]).find("AMQPLAIN") is None
+    assert Mechanisms(["PLAIN"]).find("AMQPLAIN") is None
+    assert Mechanisms(["PLAIN", "AMQPLAIN"]).offered() == "PLAIN AMQPLAIN"
 
 
-def test_another_mechanism_joins_the_offer() -> None:
+@pytest.mark.rule("AM-3")
+def test_what_a_connection_brings_joins_the_offer_where_it_is_enabled() -> None:
     class Certificate:
         name = "EXTERNAL"
 
         def read(self, response: bytes) -> Outcome:
             return Proven("ann")
 
-    offer = Mechanisms([PLAIN, Certificate()])
-    assert offer.offered() == "PLAIN EXTERNAL"
-    found = offer.find("EXTERNAL")
-    assert found is not None
-    assert found.read(b"ignored") == Proven("ann")
+    own = Certificate()
+    offer = Mechanisms(["EXTERNAL", "PLAIN"])
+    assert (offer.offered(), offer.offered(own)) == ("PLAIN", "EXTERNAL PLAIN")
+    assert (offer.find("EXTERNAL"), offer.find("EXTERNAL", own)) == (None, own)
+    assert offer.find("PLAIN", own) is PLAIN
+    assert Mechanisms(["PLAIN"]).find("EXTERNAL", own) is None
+    assert own.read(b"ignored") == Proven("ann")

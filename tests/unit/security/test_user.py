@@ -142,3 +142,15 @@ def test_users_are_added_once_and_deleted_once(users: UserStore) -> None:
         users.set_tags("ann", [])
     with pytest.raises(NoSuchUser, match="ann"):
         users.change_password("ann", b"x", RANDOM)
+
+
+@pytest.mark.rule("AM-3")
+def test_a_proven_identity_needs_a_user_and_no_password(users: UserStore) -> None:
+    assert users.identify("cert", FAR) == users.get("cert")
+    assert reason(users.identify("bob", "127.0.0.1")) is RefusalReason.UNKNOWN_USER
+    assert reason(users.identify("guest", FAR)) is RefusalReason.LOOPBACK_ONLY
+
+
+def test_a_refusal_says_its_own_detail_where_it_has_one() -> None:
+    refusal = Refusal(RefusalReason.NO_IDENTITY, "", FAR, "the certificate has no dns")
+    assert refusal.text() == f"user '' from {FAR}: the certificate has no dns"

@@ -23,6 +23,15 @@ SAMPLES: dict[str, tuple[str, str, object]] = {
     "tls_keyfile": ("/dev/null", '"/dev/null"', Path("/dev/null")),
     "tls_cafile": ("/dev/null", '"/dev/null"', Path("/dev/null")),
     "tls_verify": ("optional", '"optional"', "optional"),
+    "tls_password": ("s3cret!", '"s3cret!"', "s3cret!"),
+    "tls_versions": ("tlsv1.3", '["tlsv1.3"]', ("tlsv1.3",)),
+    "tls_depth": ("1", "1", 1),
+    "tls_reload_interval_s": ("0", "0", 0),
+    "tls_expiry_warning_days": ("7", "7", 7),
+    "tls_cert_login_from": ("common_name", '"common_name"', "common_name"),
+    "tls_cert_login_san_type": ("email", '"email"', "email"),
+    "tls_cert_login_san_index": ("2", "2", 2),
+    "auth_mechanisms": ("PLAIN", '["PLAIN"]', ("PLAIN",)),
     "data_dir": ("/var/tmp/w", '"/var/tmp/w"', Path("/var/tmp/w")),
     "metadata_store": ("memory", '"memory"', "memory"),
     "node_name": ("w@h", '"w@h"', "w@h"),
@@ -36,6 +45,7 @@ SAMPLES: dict[str, tuple[str, str, object]] = {
     "consumer_timeout_ms": ("none", '"none"', None),
     "channel_tick_interval_ms": ("1000", "1000", 1000),
     "loopback_users": ("a, b", '["a", "b"]', ("a", "b")),
+    "login_failures_per_s": ("10", "10", 10),
     "default_user": ("root", '"root"', "root"),
     "default_pass": ("s3cret!", '"s3cret!"', "s3cret!"),
     "default_vhost": ("/v", '"/v"', "/v"),
@@ -203,6 +213,35 @@ def test_rabbitmq_peer_verification(lines: list[str], verify: str, tmp_path: Pat
     assert read_conf(tmp_path, text).tls_verify == verify
 
 
+@pytest.mark.rule("O-2.5", "AM-3")
+def test_rabbitmq_lists_have_a_number_a_line(tmp_path: Path) -> None:
+    """In the order of the numbers; the numbers themselves mean nothing."""
+    tls = "".join(f"ssl_options.{part} = /dev/null\n" for part in ("certfile", "keyfile"))
+    settings = read_conf(
+        tmp_path,
+        f"""
+        {tls}
+        ssl_options.cacertfile = /dev/null
+        ssl_options.verify = verify_peer
+        ssl_options.versions.1 = tlsv1.3
+        ssl_options.depth = 2
+        ssl_options.password = secret
+        auth_mechanisms.10 = AMQPLAIN
+        auth_mechanisms.2 = PLAIN
+        auth_mechanisms.1 = EXTERNAL
+        ssl_cert_login_from = subject_alt_name
+        ssl_cert_login_san_type = email
+        ssl_cert_login_san_index = 1
+        """,
+    )
+    assert settings.auth_mechanisms == ("EXTERNAL", "PLAIN", "AMQPLAIN")
+    assert settings.tls_versions == ("tlsv1.3",)
+    assert (settings.tls_depth, settings.tls_password) == (2, "secret")
+    assert settings.tls_cert_login_from == "subject_alternative_name"
+    assert (settings.tls_cert_login_san_type, settings.tls_cert_login_san_index) == ("email", 1)
+    assert settings.origin("auth_mechanisms").endswith(".conf:12")
+
+
 def test_later_sources_win_and_origins_say_which(tmp_path: Path) -> None:
     file = tmp_path / "w.toml"
     file.write_text("port = 1\nbacklog = 1\nheartbeat_s = 1\n")
@@ -276,6 +315,8 @@ def test_all_problems_are_told_at_once_with_file_line_key_and_reason(tmp_path: P
         ("max_message_size", "536870913"),
         ("max_message_size", "0"),
         ("tls_verify", "maybe"),
+        ("tls_versions", "tlsv1.1"),
+        ("auth_mechanisms", "plain"),
         ("log_level", "loud"),
         ("log_console", "perhaps"),
         ("node_name", "no-at-sign"),
@@ -335,6 +376,9 @@ def test_a_file_that_cannot_be_read_is_a_problem(
         ({"tls_certfile": "/dev/null"}, "needs tls_keyfile"),
         ({"tls_port": "1"}, "no effect without tls_certfile"),
         ({"tls_verify": "required"}, "needs tls_cafile"),
+        ({"tls_versions": "none"}, "tls_versions: needs at least one"),
+        ({"auth_mechanisms": "none"}, "nobody could log in"),
+        ({"auth_mechanisms": "EXTERNAL,PLAIN"}, "EXTERNAL needs tls_certfile and tls_verify"),
         ({"tls_certfile": "/nope", "tls_keyfile": "/dev/null"}, "cannot be read: /nope"),
         ({"data_dir": "/" + "x" * 120}, "set control_socket to a shorter one"),
     ],

@@ -11,7 +11,7 @@ import pytest
 
 from warren.server import logs
 from warren.server.config import load
-from warren.server.logs import LINES_PER_WINDOW, WINDOW_NS, Log, open_log
+from warren.server.logs import LINES_PER_NAME, LINES_PER_WINDOW, WINDOW_NS, Log, open_log
 
 if TYPE_CHECKING:
     from warren.core.log import EventLog
@@ -167,6 +167,24 @@ def test_many_reasons_take_bounded_memory_and_lose_no_count(
     assert out.getvalue().count("log.suppressed event=x count=1 reason=first") == 1
     log.close()
     assert out.getvalue().count("log.suppressed") == 1
+
+
+@pytest.mark.rule("O-11.1")
+def test_reasons_that_clients_choose_are_no_way_around_the_limit() -> None:
+    out, clock = io.StringIO(), Clock()
+    log = Log(clock=clock, level="debug", form="text", console=out)
+    for number in range(LINES_PER_NAME + 50):
+        log.event("warning", "x", {"reason": f"word {number}"})
+    log.event("warning", "y")
+    assert log.flush()
+    assert out.getvalue().count(" x reason") == LINES_PER_NAME
+    clock.now_ns += WINDOW_NS
+    log.tell_suppressed()
+    log.event("warning", "x", {"reason": "later"})
+    log.close()
+    assert out.getvalue().count("log.suppressed event=x count=50 reason=any") == 1
+    assert "x reason=later" in out.getvalue()
+    assert " y" in out.getvalue()
 
 
 @pytest.mark.rule("O-11.1")
