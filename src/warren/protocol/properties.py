@@ -34,6 +34,8 @@ from warren.protocol.wire import (
 )
 
 __all__ = [
+    "CORRELATION_ID",
+    "MESSAGE_ID",
     "NO_PROPERTIES",
     "P_BAD_MODE",
     "P_EXPIRATION",
@@ -44,10 +46,12 @@ __all__ = [
     "P_REPLY_TO_DIRECT",
     "P_ROUTED_HEADERS",
     "P_USER_ID",
+    "TIMESTAMP_PROPERTY",
     "Properties",
     "decode",
     "expiration_of",
     "headers_of",
+    "property_octets",
     "scan",
     "sorted_table",
     "user_id_of",
@@ -84,6 +88,11 @@ _USER_ID: Final = 0x0010
 _APP_ID: Final = 0x0008
 _CLUSTER_ID: Final = 0x0004
 _NO_PROPERTY: Final = 0x0003
+
+# For `property_octets`.
+CORRELATION_ID: Final = _CORRELATION_ID
+MESSAGE_ID: Final = _MESSAGE_ID
+TIMESTAMP_PROPERTY: Final = _TIMESTAMP
 
 _DIRECT_REPLY_TO: Final = b"amq.rabbitmq.reply-to"
 _DIRECT_REPLY_TO_SIZE: Final = 21
@@ -364,6 +373,22 @@ def _short_of(props: bytes, bit: i64) -> str | None:
         return None
     start = _property_start(props, flags, end, bit)
     return short_text(props, start, short_end(props, start, end))
+
+
+def property_octets(props: bytes, flag: i64) -> bytes:
+    """Return the octets of one property without its length; none at all when it is not there.
+
+    `props` may be empty, for a message nobody knows the properties of.
+    """
+    end: i64 = len(props)
+    if end == 0:
+        return b""
+    flags = _flags(props, 0, end)
+    if not flags & flag:
+        return b""
+    start = _property_start(props, flags, end, flag)
+    after = _property_end(props, start, end, flag)
+    return props[start:after] if flag == _TIMESTAMP else props[start + 1 : after]
 
 
 def with_headers(props: bytes, headers: Table | None) -> bytes:

@@ -134,6 +134,11 @@ def field(value: object) -> Field:
     raise TypeError(f"no field type for {type(value).__name__}")
 
 
+def is_integer(item: Field) -> bool:
+    """Tell whether a field is of one of the integer types; a timestamp is not."""
+    return int(item.kind) in _INTEGER_KINDS
+
+
 def table(values: dict[str, object]) -> Table:
     """Build a table from plain Python values, in the order of the dict."""
     built: Table = {}

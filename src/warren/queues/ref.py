@@ -27,6 +27,8 @@ class QueueRef:
 
     def __init__(self, name: str) -> None:
         self.name = name
+        # Whether a message that comes here counts as routed (PB-3).
+        self.routed = True
 
     def publish(self, message: Message, ledger: "ConfirmLedger | None", number: i64) -> i64:
         """Take a message; `number` is what the ledger is told if the answer comes later."""

@@ -6,6 +6,7 @@ Start reading at `node.py`, then `table.py`; each exchange type has its module.
 """
 
 from warren.routing.exchange import Exchange
+from warren.routing.keeper import ExchangeKeeper
 from warren.routing.kinds import KINDS, check_kind
 from warren.routing.listing import (
     BindingRow,
@@ -40,6 +41,7 @@ __all__ = [
     "BindingRow",
     "BindingScan",
     "Exchange",
+    "ExchangeKeeper",
     "Matcher",
     "Node",
     "Reach",

@@ -9,13 +9,26 @@ from typing import Final, final
 from warren.core import AmqpError
 from warren.core.reply import COMMAND_INVALID, PRECONDITION_FAILED
 from warren.protocol.value import Table
+from warren.routing.chance import RandomChoice
 from warren.routing.direct import Direct, Fanout
+from warren.routing.hashing import ConsistentHash, ModulusHash
 from warren.routing.headers import Headers
+from warren.routing.keeper import ExchangeKeeper
 from warren.routing.matcher import Matcher
 from warren.routing.node import Binding, Reach
+from warren.routing.recent import RecentHistory
 from warren.routing.topic import Topic
 
-KINDS: Final[tuple[str, ...]] = ("direct", "fanout", "headers", "topic")
+KINDS: Final[tuple[str, ...]] = (
+    "direct",
+    "fanout",
+    "headers",
+    "topic",
+    "x-consistent-hash",
+    "x-modulus-hash",
+    "x-random",
+    "x-recent-history",
+)
 
 
 def check_kind(kind: str) -> None:
@@ -24,8 +37,8 @@ def check_kind(kind: str) -> None:
         raise AmqpError(COMMAND_INVALID, f"unknown exchange type '{kind}'")
 
 
-def new_matcher(kind: str, arguments: Table) -> Matcher:
-    """Return an empty matcher for an exchange of this type with these arguments."""
+def new_matcher(kind: str, arguments: Table, keeper: ExchangeKeeper) -> Matcher:
+    """Return an empty matcher for an exchange of this type; refuse arguments it cannot have."""
     if kind == "direct":
         return Direct()
     if kind == "fanout":
@@ -34,6 +47,14 @@ def new_matcher(kind: str, arguments: Table) -> Matcher:
         return Topic()
     if kind == "headers":
         return Headers()
+    if kind == "x-consistent-hash":
+        return ConsistentHash(arguments)
+    if kind == "x-modulus-hash":
+        return ModulusHash()
+    if kind == "x-random":
+        return RandomChoice(keeper.seed())
+    if kind == "x-recent-history":
+        return RecentHistory(arguments)
     raise AmqpError(COMMAND_INVALID, f"unknown exchange type '{kind}'")
 
 

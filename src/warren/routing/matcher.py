@@ -7,11 +7,12 @@ index over its exchange's bindings and nothing else: the bindings themselves are
 Contract: `add` and `remove` see each binding once, `remove` never one that was not added;
 `match` enters the destination of every matching binding into `reach`, as often as it likes, dead
 ones included: `Reach` leaves them out, but a type that chooses among its bindings has to pass
-over dead destinations itself. `match` costs what matches, not what is bound.
+over dead destinations itself. `match` costs what matches, not what is bound. A type that keeps
+messages enters its own sink, which is not in any binding.
 """
 
 from warren.protocol.value import Table
-from warren.routing.node import Binding, Reach
+from warren.routing.node import Binding, Reach, Sink
 
 
 class Matcher:
@@ -20,8 +21,11 @@ class Matcher:
     def __init__(self) -> None:
         # Whether `match` looks at the headers; if not, callers need not decode them.
         self.uses_headers: bool = False
-        # Whether equal messages may be routed differently: such a route must not be cached.
+        # Whether messages with equal keys may be routed differently, by the type's own choice or
+        # by the properties in `reach.props`: such a route must not be cached.
         self.volatile: bool = False
+        # What messages pass through that the exchange itself keeps; its target is the keeper's.
+        self.own: Sink | None = None
 
     def check(self, key: bytes, arguments: Table) -> None:
         """Raise `AmqpError` when a binding with these would be invalid for this type."""

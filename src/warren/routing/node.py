@@ -126,6 +126,7 @@ class Reach:
 
     `found` tells whether the exchange being matched has any destination, reached before or not:
     that, and not a new destination, is what keeps its alternate exchange out (EE-2).
+    `props` are the message's properties, for types that look at them; empty when unknown.
     """
 
     def __init__(self) -> None:
@@ -133,10 +134,12 @@ class Reach:
         self.found: bool = False
         self.sinks: list[Sink] = []
         self.exchanges: list[Node] = []
+        self.props: bytes = b""
 
     def begin(self) -> None:
         self.serial += 1
         self.found = False
+        self.props = b""
         self.sinks = []
         if self.exchanges:
             self.exchanges = []
@@ -152,6 +155,12 @@ class Reach:
             self.sinks.append(cast("Sink", node))
         else:
             self.exchanges.append(node)
+
+    def witness(self, sink: Sink) -> None:
+        """Enter a sink that gets the message too, but is no destination (EE-2, PB-3)."""
+        if sink.alive and sink.mark != self.serial:
+            sink.mark = self.serial
+            self.sinks.append(sink)
 
     def enter_chain(self, head: Binding | None) -> None:
         """Enter the destinations of a chain of peers."""

@@ -26,6 +26,7 @@ from warren.core import invariant
 from warren.protocol.value import Table
 from warren.routing.direct import ByQueueName
 from warren.routing.exchange import Exchange
+from warren.routing.keeper import ExchangeKeeper
 from warren.routing.kinds import KINDS, GoneKind, check_kind, new_matcher
 from warren.routing.node import NO_ARGUMENTS, Binding, Node, Reach, Sink
 from warren.routing.refusal import (
@@ -64,8 +65,9 @@ class Swept:
 
 @final
 class RoutingTable:
-    def __init__(self, vhost: str) -> None:
+    def __init__(self, vhost: str, keeper: ExchangeKeeper | None = None) -> None:
         self.vhost: str = vhost
+        self.keeper: ExchangeKeeper = ExchangeKeeper() if keeper is None else keeper
         # Rises with every change that may alter a route.
         self.version: i64 = 0
         # Rises with the changes that may alter which exchanges are reachable from which.
@@ -160,7 +162,7 @@ class RoutingTable:
         made = Exchange(
             name,
             kind,
-            new_matcher(kind, wanted),
+            new_matcher(kind, wanted, self.keeper),
             durable=durable,
             auto_delete=auto_delete,
             internal=internal,
@@ -218,6 +220,9 @@ class RoutingTable:
         return True
 
     def _admit(self, made: Exchange) -> None:
+        own = made.matcher.own
+        if own is not None:
+            own.target = self.keeper.target_for(made)
         self.exchanges[made.name] = made
         self.exchanges_by_key[made.key] = made
         self.version += 1
@@ -231,6 +236,11 @@ class RoutingTable:
         self.shape += 1
         if exchange.into is not None or exchange.bindings:
             self.dying.append(exchange)
+        own = exchange.matcher.own
+        if own is not None:
+            own.alive = False
+            self.reach.begin()
+            self.keeper.gone(exchange)
 
     # --- bindings --------------------------------------------------------------------------------
 
@@ -256,6 +266,8 @@ class RoutingTable:
             origin.link(cast("Exchange", node))
             self.shape += 1
         self.version += 1
+        if origin.matcher.own is not None:
+            self.keeper.bound(origin, binding)
         return True
 
     def bound(
@@ -337,10 +349,12 @@ class RoutingTable:
         key: bytes,
         extra_keys: list[bytes] | None,
         headers: Table | None,
+        props: bytes = b"",
     ) -> list[Sink]:
         """Return the queues a message goes to, each once (XC-8), in the order they were found."""
         reach = self.reach
         reach.begin()
+        reach.props = props
         exchange.mark = reach.serial
         exchange.matcher.match(key, extra_keys, headers, reach)
         if not reach.exchanges and (reach.found or exchange.alternate is None):

@@ -166,9 +166,15 @@ def make_route(connection: "Connection", channel: Channel, arguments: bytes) -> 
         address = connection.broker.reply_addresses.get(key[len(PREFIX) :].decode())
         if address is not None:
             targets.append(address)
-        answer = Route(arguments, tail, targets, mandatory=mandatory, again=False, special=True)
-        answer.is_reply = True
-        return answer
+        return Route(
+            arguments,
+            tail,
+            targets,
+            mandatory=mandatory,
+            again=False,
+            special=True,
+            is_reply=True,
+        )
     if not source.again:
         routing = connection.vhost().routing
         targets = source.targets_of(routing.route(source.exchange, key, None, None))
@@ -178,7 +184,7 @@ def make_route(connection: "Connection", channel: Channel, arguments: bytes) -> 
         targets,
         mandatory=mandatory,
         again=source.again,
-        special=source.again or (mandatory and not targets),
+        special=source.again,
     )
 
 
@@ -239,7 +245,7 @@ def publish(
             extra = _header_keys(headers)
             props = _without_bcc(props, headers)
     if route.again or extra:
-        route = _route_again(connection, route, extra, headers)
+        route = _route_again(connection, route, extra, headers, props)
     message = Message(tail, props, body, more, size, traits)
     channel.published += 1
     if channel.tx is not None:
@@ -250,7 +256,7 @@ def publish(
 
 def hand_over(channel: Channel, route: Route, message: Message) -> None:
     """Give a message to its queues; return it if it must and has none, then confirm."""
-    if route.mandatory and (not route.targets or route.is_reply):
+    if route.returned:
         return_message(channel, message)
     ledger = channel.ledger
     if ledger is not None:
@@ -374,16 +380,20 @@ def _without_bcc(props: bytes, headers: Table) -> bytes:
 
 
 def _route_again(
-    connection: "Connection", route: Route, extra: list[bytes] | None, headers: Table | None
+    connection: "Connection",
+    route: Route,
+    extra: list[bytes] | None,
+    headers: Table | None,
+    props: bytes,
 ) -> Route:
-    """Route with what only this message has: its headers, its CC and BCC keys."""
+    """Route with what only this message has: its properties, its CC and BCC keys."""
     tail = route.tail
     name = tail[1 : 1 + tail[0]]
     key = tail[2 + tail[0] :]
     routing = connection.vhost().routing
     exchange = routing.exchange_by_key(name)
     assert exchange is not None
-    sinks = routing.route(exchange, key, extra, headers)
+    sinks = routing.route(exchange, key, extra, headers, props)
     return Route(
         route.key,
         tail,

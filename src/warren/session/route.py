@@ -37,6 +37,7 @@ class Route:
         mandatory: bool,
         again: bool,
         special: bool,
+        is_reply: bool = False,
     ) -> None:
         # The publish arguments this route was made from, from the ticket to the flag octet.
         self.key = key
@@ -46,10 +47,12 @@ class Route:
         self.mandatory = mandatory
         # Each message is routed anew: an exchange on the way looks at its headers, or chooses.
         self.again = again
-        # Not for the short way: headers decide, it is a reply address, or it must be returned.
-        self.special = special
         # A reply to a direct reply-to address: routing never counts it as routed (DR-4).
-        self.is_reply = False
+        self.is_reply = is_reply
+        # Whether its messages go back to the publisher, whoever else has them (PB-3).
+        self.returned = mandatory and (is_reply or not any_routed(targets))
+        # Not for the short way: headers decide, it is a reply address, or it must be returned.
+        self.special = special or self.returned
 
 
 @final
@@ -74,6 +77,14 @@ class Source:
             self.last_sink = sink
             self.last_targets = queue_refs(sinks)
         return self.last_targets
+
+
+def any_routed(targets: list[QueueRef]) -> bool:
+    """Whether any of the targets counts as a queue that the message was routed to."""
+    for target in targets:  # noqa: SIM110 - a generator would not be compiled to a plain loop
+        if target.routed:
+            return True
+    return False
 
 
 def queue_refs(sinks: list[Sink]) -> list[QueueRef]:

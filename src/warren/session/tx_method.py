@@ -45,7 +45,7 @@ def on_commit(connection: "Connection", channel: Channel) -> None:
     refused = False
     for item in tx.publishes:
         route = item.route
-        if route.mandatory and (not route.targets or route.is_reply):
+        if route.returned:
             publish.return_message(channel, item.message)
         for target in route.targets:
             answer = target.publish(item.message, None, 0)

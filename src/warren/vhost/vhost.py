@@ -15,6 +15,7 @@ from warren.queues import Consumer, Queue, Turn
 from warren.queues.turn import Chore
 from warren.routing import Exchange, RoutingTable, Sink, predeclare
 from warren.vhost.change import Change, ExchangeDelete, PolicyPut, QueueDelete
+from warren.vhost.exchange_memory import ExchangeMemory
 
 if TYPE_CHECKING:
     from warren.vhost.broker import Broker
@@ -75,7 +76,7 @@ class VHost:
         # Policies by whether they are the operator's, and name.
         self.policies: dict[tuple[bool, str], PolicyPut] = {}
         self.turn: Turn = broker.turn
-        self.routing = RoutingTable(name)
+        self.routing = RoutingTable(name, ExchangeMemory(self))
         self.queues: dict[str, Queue] = {}
         self.sinks: dict[str, Sink] = {}
         self.connections = 0
