@@ -22,6 +22,7 @@ VERBS: Final = {
     ),
     "diag": ("warren.cli.question", "diag", "build, settings and where they come from"),
     "reload-tls": ("warren.cli.question", "reload_tls", "load the certificate anew"),
+    "doctor": ("warren.cli.doctor", "doctor", "check the metadata of a node, and repair it"),
     "list-queues": ("warren.cli.question", "list_queues", "queues, a page at a time"),
     "list-connections": ("warren.cli.question", "list_connections", "client connections"),
     "version": ("warren.cli.main", "version", "print the version"),

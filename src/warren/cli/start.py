@@ -96,6 +96,7 @@ def _entry(option: str, written: str) -> Entry:
 
 def _run(settings: Settings) -> int:
     from warren.server.control_socket import SocketInUseError
+    from warren.server.metadata_file import MetadataError
     from warren.server.service import run
     from warren.server.tls import TlsError
 
@@ -103,6 +104,8 @@ def _run(settings: Settings) -> int:
         return run(settings)
     except (LockHeldError, SocketInUseError, TlsError) as refusal:
         raise CliError(f"not started: {refusal}", FAILED) from None
+    except MetadataError as refusal:
+        raise CliError(f"not started: {refusal}", CONFIG) from None
     except OSError as failure:
         place = f"{failure.filename}: " if failure.filename else ""
         print(f"warren: not started: {place}{failure.strerror or failure}", file=sys.stderr)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, final
 from warren.core import AmqpError, reply
 from warren.core.log import EventLog
 from warren.server.hub import Hub
+from warren.server.view import HealthCheck, HealthReason
 
 if TYPE_CHECKING:
     import asyncio
@@ -65,6 +66,20 @@ class Commits:
         for _, future in waiting:
             if not future.done():
                 future.set_exception(NotStoredError(reason))
+
+    def check(self) -> HealthCheck:
+        """What the health of the node says of the metadata."""
+        if not self.failure:
+            return HealthCheck(name="metadata", ok=True)
+        return HealthCheck(
+            name="metadata",
+            ok=False,
+            reason=HealthReason.STORE_FAILED,
+            detail=f"changes of users, queues and bindings cannot be stored: {self.failure}",
+            advice="make room; it is tried again every second"
+            if self.passing
+            else "nothing is stored until the node is started again; see the disk and its log",
+        )
 
     async def durable(self, ticket: int) -> None:
         """Return when a ticket is committed; `NotStoredError` when that fails."""

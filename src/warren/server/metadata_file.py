@@ -65,8 +65,11 @@ def sync_folder(folder: Path) -> None:
 
 def connect(path: Path, *, writing: bool) -> sqlite3.Connection:
     """Open a file that is there; transactions are begun and ended by statements."""
-    mode = "rw" if writing else "ro"
-    place = f"file:{_escaped(path)}?mode={mode}"
+    mode = "mode=rw" if writing else "mode=ro"
+    if not writing and not path.with_name(path.name + "-wal").exists():
+        # Nobody has it open: reading needs no log, and leaves none behind.
+        mode = "immutable=1"
+    place = f"file:{_escaped(path)}?{mode}"
     return sqlite3.connect(
         place, uri=True, isolation_level=None, timeout=BUSY_WAIT_S, check_same_thread=False
     )

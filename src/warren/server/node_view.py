@@ -177,6 +177,7 @@ class View:
                 advice="publishers are blocked until it ends; see `warren why`",
             )
         )
+        checks.append(node.commits.check())
         return health_of(node.settings.node_name, tuple(checks))
 
     def _life(self) -> HealthCheck:

@@ -12,6 +12,7 @@ from warren.cli.start import parser
 from warren.runtime.lock import FileLock
 from warren.server.config import KEYS, Settings
 from warren.server.control_socket import SocketInUseError
+from warren.server.metadata_file import MetadataError
 
 Output = pytest.CaptureFixture[str]
 
@@ -110,3 +111,6 @@ def test_a_node_that_cannot_start_says_why(node: Node, tmp_path: Path, capsys: O
     node.failure = PermissionError(13, "Permission denied", "/var/lib/warren")
     assert main(["start"]) == 1
     assert "/var/lib/warren: Permission denied" in capsys.readouterr().err
+    node.failure = MetadataError(tmp_path / "metadata.db", "damaged: page 7", "see the doctor")
+    assert main(["start"]) == 78
+    assert "metadata.db: damaged: page 7\nsee the doctor" in capsys.readouterr().err
