@@ -11,6 +11,8 @@ from tests.support.fixtures import (
     raw,
     shared_queue,
     start_broker,
+    start_timed,
+    timed,
     unique,
 )
 
@@ -25,5 +27,7 @@ __all__ = [
     "raw",
     "shared_queue",
     "start_broker",
+    "start_timed",
+    "timed",
     "unique",
 ]

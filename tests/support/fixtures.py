@@ -9,10 +9,12 @@ import pytest
 from tests.support import broker as launching
 from tests.support.broker import Broker, Settings
 from tests.support.channel import Channel
+from tests.support.timed import Timed, TimedReference
 from tests.support.wire import Client
 
 Connect = Callable[..., Client]
 StartBroker = Callable[..., Broker]
+StartTimed = Callable[..., Timed]
 
 
 @pytest.fixture(scope="session")
@@ -42,6 +44,31 @@ def start_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StartBrok
     yield start
     for each in started:
         each.stop()
+
+
+@pytest.fixture
+def start_timed(request: pytest.FixtureRequest) -> Iterator[StartTimed]:
+    """Start brokers that time is passed for: `start_timed(consumer_timeout=1500)`."""
+    started: list[Timed] = []
+
+    def start(**settings: str | int) -> Timed:
+        if launching.reference_named() or launching.external_broker_named():
+            start_broker: StartBroker = request.getfixturevalue("start_broker")
+            shared = request.getfixturevalue("broker")
+            started.append(TimedReference(start_broker(settings) if settings else shared))
+        else:
+            started.append(Timed(settings))
+        return started[-1]
+
+    yield start
+    for each in started:
+        each.stop()
+
+
+@pytest.fixture
+def timed(start_timed: StartTimed) -> Timed:
+    """A broker with default settings that time is passed for."""
+    return start_timed()
 
 
 @pytest.fixture(autouse=True)
