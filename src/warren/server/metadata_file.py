@@ -101,6 +101,13 @@ def open_metadata(path: Path) -> sqlite3.Connection:
     return opened
 
 
+def open_in_memory() -> sqlite3.Connection:
+    """Open the same tables without a file; they are gone when the connection is closed."""
+    opened = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+    _bring_up(opened, Path(":memory:"))
+    return opened
+
+
 def version_of(opened: sqlite3.Connection) -> int | None:
     """Return the version of the format, 0 for an empty file, None for another program's file."""
     application = number(opened, "PRAGMA application_id")

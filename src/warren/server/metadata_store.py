@@ -28,11 +28,25 @@ from typing import Final, Protocol, final
 from warren.server.metadata_batch import Batch
 from warren.server.metadata_file import close_metadata, open_metadata, read_metadata
 from warren.vhost.change import Change
+from warren.vhost.metadata import Backend
 
 RETRY_S: Final = 1.0
 CLOSE_WAIT_S: Final = 10.0
 # What passes by itself: SQLITE_FULL, SQLITE_BUSY, SQLITE_LOCKED.
 _PASSING: Final = frozenset({sqlite3.SQLITE_FULL, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
+
+
+class Store(Backend, Protocol):
+    """A backend that a node is built on, and restored from."""
+
+    def read(self) -> list[Change]:
+        """Return everything that is stored; before `start`."""
+
+    def start(self, call: Callable[[Callable[[], None]], object], reports: "Reports") -> None:
+        """Begin to commit; `call` runs a function on the loop, from any thread."""
+
+    def close(self) -> None:
+        """Commit what was put; the node is gone."""
 
 
 class Reports(Protocol):

@@ -32,7 +32,7 @@ from warren.server.control import Control
 from warren.server.hub import Hub
 from warren.server.listener import Listeners
 from warren.server.memory import MemoryMonitor
-from warren.server.metadata_store import MetadataStore
+from warren.server.metadata_store import Store
 from warren.server.node_view import View
 from warren.server.notify import Notifier
 from warren.server.tls import Tls
@@ -97,7 +97,7 @@ class Node:
         clock: Clock,
         log: NodeLog,
         notifier: Notifier | None = None,
-        store: MetadataStore | None = None,
+        store: Store | None = None,
     ) -> None:
         self.settings = settings
         self.loop = loop
@@ -133,7 +133,7 @@ class Node:
         self.stopped = loop.create_future()
         self.next_monitor: asyncio.TimerHandle | None = None
 
-    def restore(self, store: MetadataStore) -> None:
+    def restore(self, store: Store) -> None:
         """Make true what was true when the node ended."""
         began = self.clock.monotonic_ns()
         changes = store.read()

@@ -47,6 +47,17 @@ DEFAULTS: Final[dict[str, Setting]] = {
     "vm_memory_high_watermark": 1024,
     "log_console": False,
 }
+
+
+class _Answer(msgspec.Struct):
+    """One line of an answer of the control interface."""
+
+    ok: dict[str, object] = {}
+    rows: list[object] = []
+    error: dict[str, str] | None = None
+
+
+_ANSWER: Final = msgspec.json.Decoder(_Answer)
 _numbers: Final = itertools.count(1)
 
 
@@ -79,7 +90,11 @@ class Broker(VHost):
         self._engine.close()
 
     def restart(self, *, kill: bool = False) -> None:
-        """Stop and start on the same port; with `kill` clients are not told."""
+        """Stop and start on the same port; with `kill` clients are not told.
+
+        What is durable is there again: vhosts, users, permissions, policies, exchanges, queues,
+        bindings. Messages are not: no node keeps them yet.
+        """
         self._engine.run(self._engine.restart(kill=kill))
 
     def __enter__(self) -> "Broker":
@@ -125,7 +140,10 @@ class Broker(VHost):
     # Virtual hosts and users.
 
     def vhost(self, name: str | None = None) -> VHost:
-        """Return a virtual host, made if there is none of that name; without one, a new one."""
+        """Return a virtual host, made if there is none of that name; without one, a new one.
+
+        As a `with` block it is deleted at the end.
+        """
         name = f"vhost-{next(_numbers)}" if name is None else name
         engine = self._engine
 
@@ -178,17 +196,14 @@ class Broker(VHost):
         return "\n".join(str(event) for event in self.log())
 
     def command(self, name: str, **arguments: object) -> dict[str, object]:
-        """Run a command of the control interface, as the command line does."""
+        """Run a command of the control interface, as the command line does; a list has `rows`."""
         request = msgspec.json.encode({"v": 1, "command": name, "args": arguments})
-        answer: object = msgspec.json.decode(
-            self._engine.run(self._engine.node.control.answer(request))
-        )
-        assert isinstance(answer, dict), answer
-        if "error" in answer:
-            raise CommandError(answer["error"]["code"], answer["error"]["message"])
-        reply = answer["ok"]
-        assert isinstance(reply, dict), reply
-        return reply
+        answered = self._engine.run(self._engine.node.control.answer(request))
+        *parts, last = (_ANSWER.decode(line) for line in answered.splitlines())
+        if last.error is not None:
+            raise CommandError(last.error["code"], last.error["message"])
+        rows = [row for part in parts for row in part.rows]
+        return last.ok | {"rows": rows} if "count" in last.ok else last.ok
 
     def settle(self) -> None:
         """Return when everything clients have sent so far is done and answered."""

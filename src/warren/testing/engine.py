@@ -18,9 +18,11 @@ from warren.session.watch import next_look_ns, restart_check
 from warren.testing.clock import VirtualClock, VirtualLoop
 from warren.testing.errors import StoppedError
 from warren.testing.log import KeptLog
+from warren.testing.metadata import KeptMetadata
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
+from warren.vhost.change import Change
 
 T = TypeVar("T")
 
@@ -42,6 +44,7 @@ class Engine:
         self.log = KeptLog(self.clock)
         self.loop.set_exception_handler(self.log.on_loop_error)
         self._held_ports = held_ports
+        self._metadata = KeptMetadata()
         self._node: Node | None = None
         self._closing = self.loop.create_future()
         self._advancing = asyncio.Lock()
@@ -65,6 +68,7 @@ class Engine:
             self.loop.call_soon_threadsafe(self._closing.set_result, None)
             self._thread.join(ANSWER_S_MAX)
         self.loop.close()
+        self._metadata.forget()
         for one in self._held_ports:
             one.close()
 
@@ -75,6 +79,15 @@ class Engine:
             return function()
 
         return self.run(called())
+
+    def change(self, *changes: Change) -> None:
+        """Make changes of metadata true."""
+
+        def make() -> None:
+            self.node.hub.begin()
+            self.node.broker.metadata.apply(changes)
+
+        self.call(make)
 
     def run(self, work: Coroutine[object, object, T]) -> T:
         """Run a coroutine on the loop and wait for what it returns."""
@@ -114,7 +127,7 @@ class Engine:
         loop.run_until_complete(loop.shutdown_asyncgens())
 
     async def _start_node(self) -> None:
-        node = Node(self.settings, self.loop, self.clock, self.log)
+        node = Node(self.settings, self.loop, self.clock, self.log, store=self._metadata)
         await node.start()
         self._node = node
 

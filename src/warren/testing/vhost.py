@@ -7,7 +7,8 @@ for others has its awaitable form in `Broker.aio`.
 
 import json
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, TypeVar, Unpack
+from types import TracebackType
+from typing import TYPE_CHECKING, Final, Self, TypeVar, Unpack
 from urllib.parse import quote
 
 from warren.protocol.methods import (
@@ -29,6 +30,7 @@ from warren.testing.client import LocalClient
 from warren.testing.message import GivenProperties, Message, encoded
 from warren.testing.state import QueueState
 from warren.testing.wait import WITHIN_S, Wish, wait
+from warren.vhost.change import VHostDelete
 
 if TYPE_CHECKING:
     from warren.testing.engine import Engine
@@ -62,6 +64,21 @@ class VHost:
         """Where clients connect as this user."""
         login = f"{quote(user, safe='')}:{quote(password, safe='')}"
         return f"amqp://{login}@127.0.0.1:{self._port}/{quote(self._vhost, safe='')}"
+
+    def delete(self) -> None:
+        """Delete it with all in it; its connections are closed."""
+        self._engine.change(VHostDelete(name=self._vhost))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.delete()
 
     # Topology.
 

@@ -251,7 +251,7 @@ def test_a_command_replies_when_its_change_is_stored(tmp_path: Path) -> None:
 def test_a_command_says_when_its_change_cannot_be_stored(tmp_path: Path) -> None:
     async def test(asker: Asker) -> None:
         store = asker.node.store
-        assert store is not None
+        assert isinstance(store, MetadataStore)
         store._opened.execute("DROP TABLE vhost")
         told = await refusal(asker, "add_vhost", vhost="v")
         assert told.code == "refused"

@@ -138,10 +138,30 @@ def test_restart_on_the_same_port(warren_broker: Broker) -> None:
         client.channel()
 
 
+def test_what_is_durable_survives_a_restart(warren_broker: Broker) -> None:
+    """As on a disk: topology and users; not what is transient, and no messages yet."""
+    place = warren_broker.vhost("place")
+    warren_broker.add_user("bob", "secret", tags=("monitoring",), vhost="place")
+    place.declare_exchange("events", "topic", durable=True)
+    place.declare_queue("kept", durable=True, arguments={"x-max-priority": 3})
+    place.declare_queue("gone")
+    place.bind("kept", "events", "order.*")
+    place.publish("x", "kept", delivery_mode=2)
+    warren_broker.restart(kill=True)
+    assert [one.name for one in place.queues()] == ["kept"]
+    assert place.ready("kept") == 0
+    assert place.publish("y", "order.new", exchange="events")
+    with connect(warren_broker, vhost="place", user="bob", password="secret") as client:
+        assert client.channel().get("kept").body == b"y"
+
+
 def test_commands_of_the_control_interface(warren_broker: Broker) -> None:
     warren_broker.declare_queue("q")
     status = warren_broker.command("status")
     assert (status["node"], status["queues"]) == ("warren@testing", 1)
+    warren_broker.vhost("place")
+    listed = warren_broker.command("list_vhosts", columns=["name"])
+    assert listed == {"count": 2, "rows": [["/"], ["place"]]}
     with pytest.raises(CommandError, match="unknown_command"):
         warren_broker.command("make_coffee")
 

@@ -90,7 +90,8 @@ def test_the_helpers_leave_no_trace(warren_broker: Broker) -> None:
     warren_broker.declare_queue("q")
     warren_broker.publish("x", "q")
     assert warren_broker.connections() == []
-    assert [one.name for one in warren_broker.log()] == ["listener.started", "node.started"]
+    names = [one.name for one in warren_broker.log()]
+    assert names == ["metadata.restored", "listener.started", "node.started"]
 
 
 def test_counts_of_a_queue(warren_broker: Broker) -> None:
@@ -148,3 +149,14 @@ def test_vhosts_are_apart(warren_broker: Broker) -> None:
     assert warren_broker.url.endswith("/%2F")
     with Client(warren_broker.host, warren_broker.port).open(vhost="one") as client:
         assert client.channel().get("q").body == b"x"
+
+
+def test_a_vhost_goes_with_its_block(warren_broker: Broker) -> None:
+    with warren_broker.vhost() as place:
+        place.declare_queue("q")
+        client = Client(warren_broker.host, warren_broker.port).open(vhost=place.name)
+    assert client.expect("connection.close", channel=0).reply_code == 320
+    client.drop()
+    assert place.queues() == []
+    with pytest.raises(RefusedError, match="530"):
+        place.declare_queue("q")
