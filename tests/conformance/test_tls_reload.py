@@ -1,6 +1,5 @@
 """Certificates replaced while the node runs, and chains of authorities."""
 
-import json
 import signal
 import socket
 import ssl
@@ -13,7 +12,6 @@ from tests.support.broker import Broker, Settings
 from tests.support.certificate import Authority, Pair, needs_openssl
 from tests.support.fixtures import StartBroker
 from tests.support.tls import listen
-from warren.cli.client import ask
 from warren.cli.exit import CliError
 
 pytestmark = [
@@ -21,13 +19,6 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.differs_from_reference("commands of the node itself"),
 ]
-
-
-def control(broker: Broker, command: str) -> dict[str, object]:
-    assert broker.log is not None
-    path = broker.log.parent / "data" / "control.sock"
-    found: dict[str, object] = json.loads(ask(path, command, {}, timeout_s=10))
-    return found
 
 
 def shown(broker: Broker, context: ssl.SSLContext) -> str:
@@ -56,12 +47,12 @@ def test_a_new_certificate_without_a_restart(
     queue = channel.queue_declare(exclusive=True).queue
     files.replace(authority.server("second", days=100))
     assert shown(broker, context) == "first"
-    assert control(broker, "reload_tls")["subject"] == "CN=second"
+    assert broker.control("reload_tls")["subject"] == "CN=second"
     assert shown(broker, context) == "second"
     good = files.key.read_bytes()
     files.key.write_bytes(authority.server("third").key.read_bytes())
     with pytest.raises(CliError, match="is not the key of the certificate"):
-        control(broker, "reload_tls")
+        broker.control("reload_tls")
     assert shown(broker, context) == "second"
     files.key.write_bytes(good)
     files.replace(authority.server("fourth", days=100))
@@ -73,7 +64,7 @@ def test_a_new_certificate_without_a_restart(
     channel.publish(b"still here", routing_key=queue)
     assert channel.get(queue).body == b"still here"
     old.close()
-    certificate = control(broker, "status")["certificate"]
+    certificate = broker.control("status")["certificate"]
     assert isinstance(certificate, dict)
     assert (certificate["subject"], certificate["state"]) == ("CN=fourth", "valid")
     assert certificate["days_left"] in (99, 100)
@@ -89,12 +80,12 @@ def test_changed_files_are_noticed(start_broker: StartBroker, authority: Authori
     while shown(broker, context) != "second":
         assert time.monotonic() < deadline, "the change was not noticed"
         time.sleep(0.05)
-    assert control(broker, "health")["ok"]
+    assert broker.control("health")["ok"]
 
 
 def test_a_node_without_tls_says_so(start_broker: StartBroker) -> None:
     with pytest.raises(CliError, match="does not listen with TLS"):
-        control(start_broker(), "reload_tls")
+        start_broker().control("reload_tls")
 
 
 def test_a_certificate_that_cannot_be_used_stops_the_start(

@@ -7,6 +7,7 @@ are started. `WARREN_TEST_PORTS=first-last` bounds the ports taken for started b
 """
 
 import itertools
+import json
 import os
 import signal
 import socket
@@ -19,6 +20,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tests.support.wire import Client
+from warren.cli.client import ask
 
 START_SECONDS: Final = 60.0  # The reference takes some seconds, more on a busy machine.
 STOP_SECONDS: Final = 30.0
@@ -53,6 +55,13 @@ class Broker:
     def connect(self, *, tls: ssl.SSLContext | None = None, **options: Any) -> Client:
         """Return a client whose connection is open; `options` are those of `Client.open`."""
         return self.raw(tls=tls).open(**options)
+
+    def control(self, command: str, **arguments: Any) -> Any:
+        """Run a control command of a started Warren; a `CliError` if it is refused."""
+        assert self.log is not None
+        assert not self.is_reference, "the reference has no control socket"
+        path = self.log.parent / "data" / "control.sock"
+        return json.loads(ask(path, command, arguments, timeout_s=STOP_SECONDS))
 
     def rss(self) -> int | None:
         """Return the resident octets of a started Warren, None for any other broker."""

@@ -162,9 +162,9 @@ class Machine:
         self.peers: list[Peer] = []
         self.connected = 0
 
-    def peer(self) -> "Peer":
+    def peer(self, address: str = "127.0.0.1") -> "Peer":
         """A client that has connected and sent nothing yet."""
-        peer = Peer(self)
+        peer = Peer(self, address)
         self.peers.append(peer)
         return peer
 
@@ -213,12 +213,12 @@ class Machine:
 class Peer:
     """The client's end of one connection."""
 
-    def __init__(self, machine: Machine) -> None:
+    def __init__(self, machine: Machine, address: str = "127.0.0.1") -> None:
         self.machine = machine
         machine.connected += 1
         self.connection = Connection(
             machine.connected,
-            "127.0.0.1",
+            address,
             40_000 + machine.connected,
             machine.broker,
             machine.settings,

@@ -269,3 +269,18 @@ def test_a_reader_that_stops_stops_its_deliveries_and_nothing_else() -> None:
     assert slow.connection.output.size() <= 10_000 + 200
     slow.read_on()
     assert [event.body for event in slow.take_all("basic.deliver")] == bodies
+
+
+@pytest.mark.rule("AU-1", "VH-1")
+def test_the_default_user_logs_in_from_this_machine_only(machine: Machine) -> None:
+    """And from it by whatever address; others are told what everybody is told."""
+    for near in ("127.0.0.1", "127.8.9.10", "::1", "::ffff:127.0.0.1"):
+        assert machine.peer(near).open().alive()
+    far = machine.peer("192.0.2.1")
+    far.feed(opening())
+    close = far.take_all("connection.close")[0]
+    assert (close.reply_code, close.reply_text[:35]) == (403, "ACCESS_REFUSED - Login was refused ")
+    reasons = [
+        fields["reason"] for _, name, fields in machine.log.events if name == "login.refused"
+    ]
+    assert reasons == ["loopback_only"]
