@@ -17,7 +17,12 @@ from tools.bench.record import Record
 from tools.bench.scenario import SCENARIOS, Step
 
 NOISE = 0.3
-NAMES = {"warren": "Warren", "pure": "Warren uncompiled", "rabbitmq": "RabbitMQ"}
+NAMES = {
+    "warren": "Warren",
+    "before": "Warren before",
+    "pure": "Warren uncompiled",
+    "rabbitmq": "RabbitMQ",
+}
 PLOT = "benchmarks.svg"
 
 HEAD = """\

@@ -64,10 +64,13 @@ def parse() -> argparse.Namespace:
     parser.add_argument(
         "--brokers",
         default="warren,rabbitmq",
-        help="of warren, pure (uncompiled), rabbitmq (default: %(default)s)",
+        help="of warren, before (see --before), pure (uncompiled), rabbitmq (default: %(default)s)",
     )
     parser.add_argument(
         "--warren", default=f"{sys.executable} -m warren.cli.main", metavar="COMMAND"
+    )
+    parser.add_argument(
+        "--before", default="", metavar="COMMAND", help="the `warren` of another build to compare"
     )
     parser.add_argument("--port", type=int, default=20420, help="first of four ports for a broker")
     parser.add_argument("--fresh", action="store_true", help="forget earlier results")
@@ -86,6 +89,7 @@ def starters(args: argparse.Namespace) -> dict[str, Starter]:
     command = shlex.split(args.warren)
     known: dict[str, Starter] = {
         "warren": partial(start_warren, command=command, pure=False),
+        "before": partial(start_warren, command=shlex.split(args.before), pure=False),
         "pure": partial(start_warren, command=command, pure=True),
         "rabbitmq": start_rabbitmq,
     }

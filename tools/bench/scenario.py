@@ -107,11 +107,28 @@ SCENARIOS: tuple[Scenario, ...] = (
     one(
         "headers", "128 B, 5 headers, all properties", FLOOD + "--size 128 --headers 5 --properties"
     ),
-    one("tls", "128 B over TLS", FLOOD + "--size 128 --tls-insecure", tls=True),
+    one(
+        "headers-exchange",
+        "128 B, headers exchange, 5 headers",
+        FLOOD + "--size 128 --exchange headers --headers 5",
+    ),
+    one(
+        "priority",
+        "128 B, 10 producers of 10 priorities, one queue",
+        FLOOD + "--size 128 --producers 10 --priorities 10 --queue-arg x-max-priority=10",
+    ),
+    one(
+        "ttl",
+        "128 B, queue TTL and expiration",
+        FLOOD + "--size 128 --expiration 3600000 --queue-arg x-message-ttl=1800000",
+    ),
+    one("dead-letter", "128 B, every message dead-lettered", FLOOD + "--size 128 --dead-letter"),
+    # TLS comes in records of 16 KiB at most, so every read would be a short one.
+    one("tls", "128 B over TLS", "--size 128 --tls-insecure", tls=True),
     one(
         "tls-confirms",
         "128 B over TLS, confirms in a window of 1000, acks by 50",
-        SAFE + "--size 128 --tls-insecure",
+        "--confirm 1000 --ack-every 50 --prefetch 500 --size 128 --tls-insecure",
         tls=True,
     ),
     one(

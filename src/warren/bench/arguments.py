@@ -170,6 +170,21 @@ def add_message_options(parser: argparse.ArgumentParser) -> None:
         "--headers", type=int, default=0, metavar="N", help="a header table with N entries"
     )
     group.add_argument("--properties", action="store_true", help="set every basic property")
+    group.add_argument(
+        "--priorities",
+        type=int,
+        default=0,
+        metavar="N",
+        help="producer i publishes with priority i modulo N (see --queue-arg x-max-priority=N)",
+    )
+    group.add_argument(
+        "--expiration", type=int, default=-1, metavar="MS", help="time to live of every message"
+    )
+    group.add_argument(
+        "--dead-letter",
+        action="store_true",
+        help="publish into queues where messages die at once (TTL 0), consume their dead letters",
+    )
     group.add_argument("--verify-body", action="store_true", help="compare every octet")
 
 
@@ -309,6 +324,9 @@ def assemble(
         bind_each_key=args.bind_each_key,
         headers=args.headers,
         full_properties=args.properties,
+        priorities=args.priorities,
+        expiration=args.expiration,
+        dead_letter=args.dead_letter,
         frame_max=args.frame_max,
         consumer_channel=channel,
         spread_channels=args.consumer_channel.endswith("+"),
@@ -370,6 +388,12 @@ def inconsistency(options: Options) -> str | None:
         (
             bool(options.bindings) and options.exchange not in ("topic", "direct"),
             "--binding is for --exchange topic or direct",
+        ),
+        (not 0 <= options.priorities <= 256, "--priorities is 0 to 256"),
+        (options.expiration < -1, "--expiration is not negative"),
+        (
+            options.dead_letter and options.exchange != "default",
+            "--dead-letter goes by the default exchange",
         ),
         (options.mode == "drain" and options.latency, "--drain does not measure latency"),
         (options.mode == "drain" and options.consumers < 1, "--drain needs a consumer"),

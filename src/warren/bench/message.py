@@ -36,6 +36,12 @@ def queue_name(options: Options, index: int) -> str:
     return f"{options.prefix}{index}"
 
 
+def entry_name(options: Options, index: int) -> str:
+    """The queue that messages for queue `index` are published to."""
+    name = queue_name(options, index)
+    return f"{name}-in" if options.dead_letter else name
+
+
 def exchange_name(options: Options) -> str:
     return "" if options.exchange == "default" else EXCHANGE
 
@@ -48,7 +54,7 @@ def key_parts(options: Options, producer: int) -> tuple[str, str]:
         return "perf.", ""
     if options.exchange in ("fanout", "headers"):
         return "", ""
-    return queue_name(options, producer % options.queues), ""
+    return entry_name(options, producer % options.queues), ""
 
 
 def key_text(options: Options, producer: int, number: int) -> str:
@@ -59,7 +65,7 @@ def key_text(options: Options, producer: int, number: int) -> str:
     return f"{before}{number % options.routing_keys:0{options.key_width}d}{after}"
 
 
-def properties(options: Options) -> bytes:
+def properties(options: Options, producer: int = 0) -> bytes:
     """Flags and values of the content header."""
     flags = 0
     values: list[tuple[int, bytes]] = list(FULL_PROPERTIES) if options.full_properties else []
@@ -75,6 +81,12 @@ def properties(options: Options) -> bytes:
         values.append((12, b"\x02"))
     elif options.full_properties:
         values.append((12, b"\x01"))
+    if options.priorities:
+        values = [each for each in values if each[0] != 11]
+        values.append((11, bytes((producer % options.priorities,))))
+    if options.expiration >= 0:
+        values = [each for each in values if each[0] != 8]
+        values.append((8, frame.short_string(str(options.expiration))))
     for bit, _ in values:
         flags |= 1 << bit
     ordered = b"".join(value for _, value in sorted(values, key=lambda item: -item[0]))
@@ -96,7 +108,7 @@ def build_shape(options: Options, producer: int, octets: int, frame_max: int) ->
     method_octets = 4 + 2 + len(exchange) + 1 + key_octets + 1
     lead = struct.pack(">BHI", frame.METHOD, PUBLISH_CHANNEL, method_octets)
     lead += struct.pack(">HHH", *frame.PUBLISH, 0) + exchange + bytes([key_octets]) + before
-    header = struct.pack(">HHQ", 60, 0, octets) + properties(options)
+    header = struct.pack(">HHQ", 60, 0, octets) + properties(options, producer)
     content = after + flags + b"\xce" + frame.frame(frame.HEADER, PUBLISH_CHANNEL, header)
 
     body = filler(octets)

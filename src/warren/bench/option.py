@@ -66,6 +66,9 @@ class Options:
     bind_each_key: bool
     headers: int
     full_properties: bool
+    priorities: int  # producer i gives its messages priority i modulo this; 0: none
+    expiration: int  # milliseconds; -1: none
+    dead_letter: bool  # consume what died in another queue
     frame_max: int  # consumer side
     consumer_channel: int
     spread_channels: bool

@@ -9,7 +9,14 @@ from collections.abc import Sequence
 
 from warren.bench import frame
 from warren.bench.link import Link
-from warren.bench.message import EXCHANGE, HEADER_NAME, exchange_name, key_text, queue_name
+from warren.bench.message import (
+    EXCHANGE,
+    HEADER_NAME,
+    entry_name,
+    exchange_name,
+    key_text,
+    queue_name,
+)
 from warren.bench.option import Options
 from warren.bench.verify import Track
 
@@ -23,11 +30,8 @@ def declare(link: Link, options: Options) -> None:
     """Make everything anew (after deleting what an earlier run left)."""
     if not options.keep:
         for index in range(options.queues):
-            link.call(
-                frame.QUEUE_DELETE,
-                b"\0\0" + frame.short_string(queue_name(options, index)) + b"\0",
-                frame.QUEUE_DELETE_OK,
-            )
+            for queue in {queue_name(options, index), entry_name(options, index)}:
+                delete_queue(link, queue)
     name = exchange_name(options)
     if name:
         if not options.keep:
@@ -42,16 +46,38 @@ def declare(link: Link, options: Options) -> None:
             frame.EXCHANGE_DECLARE_OK,
         )
     for index in range(options.queues):
-        link.call(
-            frame.QUEUE_DECLARE,
-            b"\0\0"
-            + frame.short_string(queue_name(options, index))
-            + (b"\x02" if options.durable else b"\0")
-            + frame.table(dict(options.queue_arguments)),
-            frame.QUEUE_DECLARE_OK,
-        )
+        queue = queue_name(options, index)
+        declare_queue(link, options, queue, dict(options.queue_arguments))
+        if options.dead_letter:
+            dying: dict[str, frame.FieldValue] = {
+                "x-message-ttl": 0,
+                "x-dead-letter-exchange": "",
+                "x-dead-letter-routing-key": queue,
+            }
+            declare_queue(link, options, entry_name(options, index), dying)
     if name:
         bind(link, options)
+
+
+def declare_queue(
+    link: Link, options: Options, name: str, arguments: dict[str, frame.FieldValue]
+) -> None:
+    link.call(
+        frame.QUEUE_DECLARE,
+        b"\0\0"
+        + frame.short_string(name)
+        + (b"\x02" if options.durable else b"\0")
+        + frame.table(arguments),
+        frame.QUEUE_DECLARE_OK,
+    )
+
+
+def delete_queue(link: Link, name: str) -> None:
+    link.call(
+        frame.QUEUE_DELETE,
+        b"\0\0" + frame.short_string(name) + b"\0",
+        frame.QUEUE_DELETE_OK,
+    )
 
 
 def bind(link: Link, options: Options) -> None:
@@ -132,11 +158,8 @@ def count_messages(link: Link, options: Options, queue: int) -> int:
 
 def delete(link: Link, options: Options) -> None:
     for index in range(options.queues):
-        link.call(
-            frame.QUEUE_DELETE,
-            b"\0\0" + frame.short_string(queue_name(options, index)) + b"\0",
-            frame.QUEUE_DELETE_OK,
-        )
+        for queue in {queue_name(options, index), entry_name(options, index)}:
+            delete_queue(link, queue)
     if exchange_name(options):
         delete_exchange(link)
 
