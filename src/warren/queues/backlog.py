@@ -70,6 +70,12 @@ class Backlog:
         self.count -= 1
         return message
 
+    def peek(self) -> Message:
+        """Look at the head; the caller knows that there is one."""
+        message = self.head.items[self.head_index]
+        assert message is not None
+        return message
+
     def skip(self) -> i64:
         """Give the next id to a message that never waits (direct hand-over); return the id."""
         seq = self.head_seq

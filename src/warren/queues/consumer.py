@@ -143,10 +143,16 @@ class ConsumerGroup:
 
 @final
 class Consumers:
-    """All consumers of one queue."""
+    """All consumers of one queue.
+
+    With `single` only the active one is in a group and gets messages; the others are known in
+    `every`, in the order they came, and wait (SA-1).
+    """
 
     def __init__(self) -> None:
         self.every: list[Consumer] = []
+        self.single = False
+        self.active: Consumer | None = None
         # Highest priority first; a group stays while a consumer of its priority exists.
         self.groups: list[ConsumerGroup] = []
 
@@ -165,6 +171,13 @@ class Consumers:
 
     def add(self, consumer: Consumer) -> None:
         self.every.append(consumer)
+        if self.single:
+            if self.active is not None:
+                return
+            self.active = consumer
+        self._enter(consumer)
+
+    def _enter(self, consumer: Consumer) -> None:
         group = self._group(consumer.priority)
         group.members += 1
         consumer.group = group
@@ -173,6 +186,21 @@ class Consumers:
     def remove(self, consumer: Consumer) -> None:
         consumer.gone = True
         self.every.remove(consumer)
+        self._leave(consumer)
+        if self.active is consumer:
+            self.active = self._successor()
+            if self.active is not None:
+                self._enter(self.active)
+
+    def _successor(self) -> Consumer | None:
+        """Who becomes active: the highest priority, then the one that waits longest."""
+        best: Consumer | None = None
+        for consumer in self.every:
+            if best is None or consumer.priority > best.priority:
+                best = consumer
+        return best
+
+    def _leave(self, consumer: Consumer) -> None:
         group = consumer.group
         if group is None:
             return

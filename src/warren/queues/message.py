@@ -22,6 +22,8 @@ class Message:
         more: list[bytes] | None,
         size: i64,
         traits: i64,
+        expires_at: i64 = 0,
+        hidden_keys: list[bytes] | None = None,
     ) -> None:
         self.tail = tail
         self.props = props
@@ -31,12 +33,42 @@ class Message:
         self.size = size
         # The bits that `protocol.properties.scan` found.
         self.traits = traits
+        # When it expires in the queue that holds it, on the node's clock; 0 is never.
+        self.expires_at = expires_at
+        # The keys of BCC, which no consumer sees: a dead letter goes to them too (DL-3).
+        self.hidden_keys = hidden_keys
 
     def exchange(self) -> bytes:
         return self.tail[1 : 1 + self.tail[0]]
 
     def routing_key(self) -> bytes:
         return self.tail[2 + self.tail[0] :]
+
+    def expiring(self, at_ns: i64) -> "Message":
+        """The same message as one queue holds it: with an expiry of its own."""
+        return Message(
+            self.tail,
+            self.props,
+            self.body,
+            self.more,
+            self.size,
+            self.traits,
+            at_ns,
+            self.hidden_keys,
+        )
+
+    def with_props(self, props: bytes, traits: i64) -> "Message":
+        """The same message with other properties."""
+        return Message(
+            self.tail,
+            props,
+            self.body,
+            self.more,
+            self.size,
+            traits,
+            self.expires_at,
+            self.hidden_keys,
+        )
 
     def chunks(self) -> list[bytes]:
         if self.more is not None:

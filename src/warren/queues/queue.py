@@ -4,27 +4,33 @@ Invariant: when messages are ready and a consumer is able, the queue is schedule
 message that finds the backlog empty and a consumer able goes straight through, and one that finds
 the backlog not empty waits behind it (order per queue, spec PB-6).
 
-`gate` is zero for a queue without special rules. Features that must look at each message (limits,
-TTL, priorities, a store) set a bit, and `publish` takes the long way; the short way never learns
-of them.
+`gate` is zero for a queue without special rules. What must look at each message (limits, TTL,
+priorities, counted deliveries, a store) sets a bit, and the queue takes the long way of `Ruled`;
+the short way never learns of them.
 """
 
 from typing import Final, final
 
 from mypy_extensions import i64
 
+from warren.protocol.properties import P_EXPIRATION
 from warren.protocol.value import Table
 from warren.queues.backlog import Backlog, Returned, ReturnedMessage
 from warren.queues.confirm import ConfirmLedger
 from warren.queues.consumer import Consumer, Consumers
+from warren.queues.keeper import QueueKeeper
 from warren.queues.message import Message
 from warren.queues.outlet import ConsumerOwner
-from warren.queues.ref import HELD, PENDING, TAKEN, QueueRef
+from warren.queues.ref import HELD, PENDING, REFUSED, TAKEN, QueueRef
+from warren.queues.ruled import MS, P_COUNTED, Ruled, with_count
+from warren.queues.rules import NO_RULES, REJECTED, QueueRules
+from warren.queues.timer import Timer
 from warren.queues.turn import Turn
 from warren.queues.unacked import Delivery
 
 GATE_DEAD: Final = 1
 GATE_SUSPENDED: Final = 2
+GATE_RULES: Final = 4
 
 
 @final
@@ -49,6 +55,20 @@ class Got:
 
 
 @final
+class UnusedTimer(Timer):
+    """A queue may have been unused for its time (QD-7)."""
+
+    def __init__(self, queue: "Queue") -> None:
+        super().__init__()
+        self.queue: Queue | None = queue
+
+    def fire(self, now_ns: i64) -> None:
+        queue = self.queue
+        if queue is not None:
+            queue.retire_if_unused(now_ns)
+
+
+@final
 class Queue(QueueRef):
     def __init__(
         self,
@@ -60,6 +80,8 @@ class Queue(QueueRef):
         auto_delete: bool,
         owner: int,
         arguments: Table,
+        rules: QueueRules | None = None,
+        keeper: QueueKeeper | None = None,
     ) -> None:
         super().__init__(name)
         self.vhost = vhost
@@ -80,11 +102,73 @@ class Queue(QueueRef):
         self.scheduled = False
         self.held: list[HeldPublish] = []
         self.watchers: list[ConsumerOwner] = []
+        self.keeper = keeper or QueueKeeper()
+        self.rules = NO_RULES
+        self.ruled: Ruled | None = None
+        # Ready messages of a priority above the lowest, which `ruled` holds.
+        self.upper: i64 = 0
+        self.unused_timer: UnusedTimer | None = None
+        self.used_ns: i64 = turn.now_ns
+        # What became of messages that nobody settled, and publishes that were not taken.
+        self.expired_count: i64 = 0
+        self.dropped_count: i64 = 0
+        self.over_limit_count: i64 = 0
+        self.refused_count: i64 = 0
+        if rules is not None:
+            self.set_rules(rules)
+
+    # -- rules ---------------------------------------------------------------------------------
+
+    def set_rules(self, rules: QueueRules) -> None:
+        """Take over what arguments and policies come to now (PO-8)."""
+        self.rules = rules
+        self.consumers.single = rules.single_active
+        if rules.look_at_publishes():
+            self._long_way()
+            self.gate |= GATE_RULES
+        else:
+            self.gate &= ~GATE_RULES
+        self._watch_use()
+        # What is over a new limit goes at the end of this turn.
+        self.schedule()
+
+    def _long_way(self) -> Ruled:
+        ruled = self.ruled
+        if ruled is None:
+            ruled = Ruled(self)
+            self.ruled = ruled
+        return ruled
+
+    def touch(self) -> None:
+        """The queue is used: its time without use begins anew."""
+        self.used_ns = self.turn.now_ns
+
+    def _watch_use(self) -> None:
+        timer = self.unused_timer
+        if self.rules.expires_ms < 0 or self.gate & GATE_DEAD:
+            if timer is not None:
+                self.turn.timers.cancel(timer)
+            return
+        if timer is None:
+            timer = UnusedTimer(self)
+            self.unused_timer = timer
+        self.touch()
+        self.turn.timers.arm(timer, self.used_ns + self.rules.expires_ms * MS)
+
+    def retire_if_unused(self, now_ns: i64) -> None:
+        timer = self.unused_timer
+        if timer is None or self.consumers.every or self.rules.expires_ms < 0:
+            return
+        due = self.used_ns + self.rules.expires_ms * MS
+        if now_ns < due:
+            self.turn.timers.arm(timer, due)
+        else:
+            self.keeper.retire(self)
 
     # -- publishing ----------------------------------------------------------------------------
 
     def publish(self, message: Message, ledger: ConfirmLedger | None, number: i64) -> i64:
-        if self.gate != 0:
+        if self.gate != 0 or message.traits & P_EXPIRATION != 0:
             return self._publish_gated(message, ledger, number)
         backlog = self.backlog
         if backlog.count == 0 and not self.returned.heap:
@@ -100,8 +184,10 @@ class Queue(QueueRef):
         if self.gate & GATE_DEAD:
             # Deleted in the moment: responsibility ends with the queue (QD-8).
             return TAKEN
-        self.held.append(HeldPublish(message, ledger, number))
-        return HELD if ledger is None else PENDING
+        if self.gate & GATE_SUSPENDED:
+            self.held.append(HeldPublish(message, ledger, number))
+            return HELD if ledger is None else PENDING
+        return self._long_way().publish(message)
 
     def watch(self, owner: ConsumerOwner) -> None:
         self.watchers.append(owner)
@@ -115,23 +201,25 @@ class Queue(QueueRef):
     # -- delivering ----------------------------------------------------------------------------
 
     def ready(self) -> i64:
-        return self.backlog.count + len(self.returned.heap)
+        return self.backlog.count + len(self.returned.heap) + self.upper
 
     def pressure(self) -> i64:
         if not self.consumers.every:
             return 0
-        return self.backlog.count
+        return self.backlog.count + self.upper
 
     def schedule(self) -> None:
         """Have ready messages handed out at the end of this turn."""
-        if not self.scheduled and (self.backlog.count > 0 or self.returned.heap):
+        if not self.scheduled and (self.backlog.count > 0 or self.returned.heap or self.upper > 0):
             self.scheduled = True
             self.turn.queues.append(self)
 
     def pump(self, most: i64) -> bool:
         """Hand out up to `most` ready messages; True if more could go."""
-        if self.gate & GATE_SUSPENDED:
-            return False
+        if self.gate != 0:
+            if self.gate & (GATE_SUSPENDED | GATE_DEAD):
+                return False
+            return self._long_way().pump(most)
         backlog = self.backlog
         returned = self.returned
         while backlog.count > 0 or returned.heap:
@@ -154,6 +242,16 @@ class Queue(QueueRef):
 
     def get(self) -> Got | None:
         """Take the oldest ready message for basic.get, whatever consumers there are (GT-1)."""
+        self.used_ns = self.turn.now_ns
+        if self.gate != 0:
+            ruled = self._long_way()
+            level = ruled.next()
+            if level is None:
+                return None
+            message = ruled.take(level)
+            if self.rules.counts_deliveries and not message.traits & P_COUNTED:
+                message = with_count(message, 0)
+            return Got(level.seq, message, level.again, self.ready())
         if self.returned.heap:
             item = self.returned.pop()
             self.ready_bytes -= item.message.size
@@ -176,18 +274,25 @@ class Queue(QueueRef):
         self.settled_count += 1
 
     def discard(self, delivery: Delivery) -> None:
-        # Without a dead-letter exchange a rejected message is dropped.
         self.unacked_count -= 1
         self.settled_count += 1
+        # Without a dead-letter exchange a rejected message is dropped.
+        if self.rules.dead_letter_exchange is not None and not self.gate & GATE_DEAD:
+            self.keeper.bury(self, delivery.message, REJECTED)
 
     def requeue(self, deliveries: list[Delivery]) -> None:
         if self.gate & GATE_DEAD:
+            return
+        self.unacked_count -= len(deliveries)
+        ruled = self.ruled
+        if ruled is not None:
+            ruled.requeue(deliveries)
+            self.schedule()
             return
         for delivery in deliveries:
             message = delivery.message
             self.returned.push(ReturnedMessage(delivery.seq, message))
             self.ready_bytes += message.size
-        self.unacked_count -= len(deliveries)
         self.schedule()
 
     # -- consumers -----------------------------------------------------------------------------
@@ -202,6 +307,11 @@ class Queue(QueueRef):
         if consumer.gone:
             return False
         self.consumers.remove(consumer)
+        if self.consumers.single:
+            # Another one may be the active one now.
+            self.schedule()
+        if self.rules.expires_ms >= 0 and not self.consumers.every:
+            self._watch_use()
         return self.auto_delete and not self.consumers.every and not self.gate & GATE_DEAD
 
     def has_exclusive_consumer(self) -> bool:
@@ -212,6 +322,8 @@ class Queue(QueueRef):
     def purge(self) -> i64:
         """Drop all ready messages; their memory is freed in slices. Return how many."""
         count = self.ready()
+        if self.ruled is not None:
+            self.ruled.empty()
         blocks = self.backlog.drop_all()
         if blocks is not None:
             self.turn.garbage.append(blocks)
@@ -233,7 +345,18 @@ class Queue(QueueRef):
         cut = list(self.consumers.every)
         for consumer in cut:
             self.consumers.remove(consumer)
+        self._let_go()
         return cut
+
+    def _let_go(self) -> None:
+        """Break what refers to this queue in a circle: the cycle collector does not run."""
+        if self.ruled is not None:
+            self.ruled.close()
+            self.ruled = None
+        if self.unused_timer is not None:
+            self.turn.timers.cancel(self.unused_timer)
+            self.unused_timer.queue = None
+            self.unused_timer = None
 
     def suspend(self) -> None:
         """Stop taking and handing out messages; publishes wait in front."""
@@ -245,8 +368,8 @@ class Queue(QueueRef):
         held = self.held
         self.held = []
         for publish in held:
-            self.publish(publish.message, None, 0)
+            taken = self.publish(publish.message, None, 0) != REFUSED
             if publish.ledger is not None:
-                publish.ledger.answer(publish.number, True)
+                publish.ledger.answer(publish.number, taken)
         self.schedule()
         self._open_gate()

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Final, final
 
 from mypy_extensions import mypyc_attr
 
+from warren.queues.timer import Timers
+
 if TYPE_CHECKING:
     from mypy_extensions import i64
 
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
 PUMP_MESSAGES: Final = 1024
 # Blocks of purged messages freed in one turn.
 FREED_BLOCKS: Final = 16
+# Timers fired in one turn; each only notes that there is something to do.
+FIRED_TIMERS: Final = 1024
 
 
 # Tests and later parts may bring interpreted chores: a step is far above the cost of the call.
@@ -31,28 +35,52 @@ class Chore:
 
 
 @final
+class Failure:
+    """A mistake of ours in what a turn does; the queue it happened in is suspended."""
+
+    def __init__(self, queue: "Queue | None", error: Exception) -> None:
+        self.queue = queue
+        self.error = error
+
+
+@final
 class Turn:
     def __init__(self) -> None:
         self.queues: list[Queue] = []
         self.garbage: list[Block] = []
         self.chores: list[Chore] = []
+        self.timers = Timers()
+        # For the driver to tell and to clear.
+        self.failures: list[Failure] = []
         # The time at which this turn began, set by the driver once per turn.
         self.now_ns: i64 = 0
 
     def run(self) -> bool:
         """Do one slice of everything pending; True if something is left for the next turn."""
+        due = bool(self.timers.heap) and self._fire()
         if self.queues:
             queues = self.queues
             self.queues = []
             for queue in queues:
                 queue.scheduled = False
-                if queue.pump(PUMP_MESSAGES):
-                    queue.schedule()
+                try:
+                    if queue.pump(PUMP_MESSAGES):
+                        queue.schedule()
+                except Exception as error:  # A supervisor: one queue stops, the others go on.
+                    queue.suspend()
+                    self.failures.append(Failure(queue, error))
         if self.garbage:
             self._free()
         if self.chores and self.chores[0].step():
             del self.chores[0]
-        return len(self.queues) > 0 or len(self.garbage) > 0 or len(self.chores) > 0
+        return due or bool(self.queues) or bool(self.garbage) or bool(self.chores)
+
+    def _fire(self) -> bool:
+        try:
+            return self.timers.run(self.now_ns, FIRED_TIMERS)
+        except Exception as error:  # A supervisor: the timer that failed is gone already.
+            self.failures.append(Failure(None, error))
+            return True
 
     def _free(self) -> None:
         left = FREED_BLOCKS

@@ -193,6 +193,15 @@ class Settings:
         "how often a channel looks at its oldest delivery",
         rabbit="channel_tick_interval",
     )
+    default_consumer_prefetch: int = setting(
+        0,
+        integer(0, 65_535),
+        "prefetch of consumers on channels without basic.qos; 0 is none",
+        rabbit="default_consumer_prefetch",
+    )
+    dead_letter_counts_continue: bool = setting(
+        True, FLAG, "count deaths on from the x-death a client sends with a message"
+    )
     loopback_users: tuple[str, ...] = setting(
         ("guest",), names(), "users who may log in from this machine only"
     )

@@ -24,17 +24,25 @@ TICK_SLOTS: Final = 8
 TICK_S: Final = 0.05
 
 
+def place_of(failure: Exception) -> str:
+    """Where a mistake happened."""
+    frames = traceback.extract_tb(failure.__traceback__)
+    return f"{frames[-1].filename}:{frames[-1].lineno}" if frames else "unknown"
+
+
 def receive(connection: "Connection", data: bytes) -> None:
     """Hand octets to a session; a mistake of ours ends that connection and nothing else."""
     try:
         connection.receive(data)
     except Exception as failure:
-        frames = traceback.extract_tb(failure.__traceback__)
-        place = f"{frames[-1].filename}:{frames[-1].lineno}" if frames else "unknown"
         connection.broker.log.event(
             "error",
             "connection.internal_error",
-            {"connection": connection.subject.name, "error": repr(failure), "at": place},
+            {
+                "connection": connection.subject.name,
+                "error": repr(failure),
+                "at": place_of(failure),
+            },
         )
         try:
             connection.close(AmqpError(reply.INTERNAL_ERROR, ""))
@@ -104,6 +112,9 @@ class Hub:
         # The last ticket of the metadata that is committed, and the links that wait for later ones.
         self.committed: i64 = 0
         self.held: list[Link] = []
+        # The alarm clock of the turn's timers, and the time it is set to.
+        self.waker: asyncio.TimerHandle | None = None
+        self.wake_ns: i64 = 0
 
     def add(self, link: Link) -> int:
         identity = self.next_identity
@@ -127,6 +138,8 @@ class Hub:
         self.turn_pending = False
         self.turns += 1
         more = self.broker.turn.run()
+        if self.broker.turn.failures:
+            self.tell_failures()
         for output in self.outbox.take_dirty():
             link = output.owner
             if isinstance(link, Link):
@@ -135,6 +148,41 @@ class Hub:
                 output.discard()
         if more or self.broker.turn.queues or self.outbox.dirty:
             self.begin()
+        elif self.broker.turn.timers.heap:
+            self.set_waker()
+
+    def tell_failures(self) -> None:
+        """What went wrong in a turn: the queue it happened in stands still, and the log says so."""
+        failures = self.broker.turn.failures
+        self.broker.turn.failures = []
+        for failure in failures:
+            queue = failure.queue
+            self.broker.log.event(
+                "error",
+                "queue.failed",
+                {
+                    "queue": "" if queue is None else queue.name,
+                    "vhost": "" if queue is None else queue.vhost,
+                    "error": repr(failure.error),
+                    "at": place_of(failure.error),
+                },
+            )
+
+    def set_waker(self) -> None:
+        """Have a turn begin when the next timer is due, if nothing else brings one earlier."""
+        next_ns = self.broker.turn.timers.next_ns()
+        if self.waker is not None:
+            if self.wake_ns <= next_ns:
+                return
+            self.waker.cancel()
+        self.wake_ns = next_ns
+        delay_ns = next_ns - self.clock.monotonic_ns()
+        # A timer of the loop may be early by its resolution; a turn that is does nothing.
+        self.waker = self.loop.call_later(max(float(delay_ns) / 1e9, 0.0) + 0.001, self.wake)
+
+    def wake(self) -> None:
+        self.waker = None
+        self.begin()
 
     def release(self) -> None:
         """Flush what was kept back; what waits for a later commit is kept back again."""
@@ -179,3 +227,5 @@ class Hub:
     def stop_ticking(self) -> None:
         if self.ticker is not None:
             self.ticker.cancel()
+        if self.waker is not None:
+            self.waker.cancel()

@@ -77,6 +77,7 @@ def session_settings(settings: Settings) -> SessionSettings:
         channel_tick_ms=settings.channel_tick_interval_ms,
         unsent_bytes_max=settings.unsent_bytes_max,
         parked_bytes_max=settings.parked_bytes_max,
+        default_prefetch=settings.default_consumer_prefetch,
         server_properties=server_properties(settings),
     )
 
@@ -114,6 +115,7 @@ class Node:
             mechanisms=Mechanisms(settings.auth_mechanisms),
             attempts=Attempts(settings.login_failures_per_s),
         )
+        self.broker.count_continues = settings.dead_letter_counts_continue
         self.hub = Hub(loop, self.broker, clock)
         self.commits = Commits(self.hub, self.broker.metadata, log)
         self.broker.sessions = Closing(self.hub)

@@ -24,6 +24,8 @@ from warren.session.access import check_access
 from warren.session.channel import Channel
 from warren.session.queue_method import existing, named
 from warren.vhost import PSEUDO_QUEUE
+from warren.vhost.queue_argument import QUORUM
+from warren.vhost.queue_rules import type_of
 
 if TYPE_CHECKING:
     from warren.session.connection import Connection
@@ -57,6 +59,10 @@ def on_consume(connection: "Connection", channel: Channel, method: BasicConsume)
     check_access(connection, Access.READ, name, "queue")
     queue = existing(connection, name)
     priority = _check_arguments(method.arguments, name, queue.vhost)
+    if channel.outlet.limit != 0 and type_of(queue.arguments) == QUORUM:
+        raise AmqpError(
+            reply.NOT_IMPLEMENTED, f"{queue_label(name, queue.vhost)} does not support global qos"
+        )
     every = queue.consumers.every
     single = queue.arguments.get("x-single-active-consumer")
     if (

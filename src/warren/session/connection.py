@@ -29,7 +29,7 @@ from warren.protocol.methods import (
 from warren.protocol.output import Outbox, Output
 from warren.protocol.properties import scan
 from warren.protocol.wire import DecodeError
-from warren.queues import TAKEN, ConfirmLedger, Message
+from warren.queues import HELD, ConfirmLedger, Message
 from warren.security import Mechanism
 from warren.session import ending, handshake, parking, publish, watch
 from warren.session.channel import (
@@ -360,19 +360,18 @@ class Connection:
         ):
             return 0
         body = data[header_end + 7 : done - 1] if body_size != 0 else b""
-        message = Message(route.tail, self.props, body, None, body_size, traits)
+        message = Message(route.tail, self.props, body, None, body_size, traits, 0, None)
         self.cursor = done
         channel.published += 1
         ledger = channel.ledger
         if ledger is None:
             single = route.single
             if single is not None:
-                if single.publish(message, None, 0) == TAKEN:
-                    return done
-                publish.on_held(channel, single)
+                if single.publish(message, None, 0) == HELD:
+                    publish.on_held(channel, single)
                 return done
             for target in route.targets:
-                if target.publish(message, None, 0) != TAKEN:
+                if target.publish(message, None, 0) == HELD:
                     publish.on_held(channel, target)
             return done
         publish.to_queues_confirmed(channel, ledger, route, message)

@@ -29,7 +29,7 @@ from warren.protocol.properties import (
 )
 from warren.protocol.value import ARRAY, LONG_STRING, Field, Table, kind_name
 from warren.protocol.wire import check_utf8, read_u16, short_end
-from warren.queues import PENDING, REFUSED, TAKEN, ConfirmLedger, Message, QueueRef
+from warren.queues import HELD, PENDING, REFUSED, TAKEN, ConfirmLedger, Message, QueueRef
 from warren.routing import check_publishable, no_exchange
 from warren.security import Access
 from warren.session import parking
@@ -239,14 +239,17 @@ def publish(
             traits &= ~P_REPLY_TO_DIRECT
     headers: Table | None = None
     extra: list[bytes] | None = None
+    hidden: list[bytes] | None = None
     if traits & P_HEADERS and (route.again or traits & P_ROUTED_HEADERS):
         headers = headers_of(props)
         if headers is not None and traits & P_ROUTED_HEADERS:
-            extra = _header_keys(headers)
+            extra = _header_keys(headers, "CC")
+            hidden = _header_keys(headers, "BCC")
+            extra += hidden
             props = _without_bcc(props, headers)
     if route.again or extra:
         route = _route_again(connection, route, extra, headers, props)
-    message = Message(tail, props, body, more, size, traits)
+    message = Message(tail, props, body, more, size, traits, 0, hidden)
     channel.published += 1
     if channel.tx is not None:
         channel.tx.publishes.append(TxPublish(route, message))
@@ -263,7 +266,7 @@ def hand_over(channel: Channel, route: Route, message: Message) -> None:
         to_queues_confirmed(channel, ledger, route, message)
         return
     for target in route.targets:
-        if target.publish(message, None, 0) != TAKEN:
+        if target.publish(message, None, 0) == HELD:
             on_held(channel, target)
 
 
@@ -351,24 +354,22 @@ def _check_expiration(text: str) -> None:
         raise _refused(f"invalid expiration '{text}': {{value_too_large,{value}}}")
 
 
-def _header_keys(headers: Table) -> list[bytes]:
-    """The additional routing keys of CC and BCC (PB-4)."""
+def _header_keys(headers: Table, name: str) -> list[bytes]:
+    """The additional routing keys of CC or BCC (PB-4)."""
     keys: list[bytes] = []
-    for name in ("CC", "BCC"):
-        item = headers.get(name)
-        if item is None:
-            continue
-        value = item.value
-        if item.kind != ARRAY or not isinstance(value, list):
-            raise _refused(
-                "invalid message: {unacceptable_type_in_header,"
-                f'"{name}",{kind_name(int(item.kind))}}}'
-            )
-        for entry in value:
-            # What is no string in the array is no key, and no error either.
-            if isinstance(entry, Field) and entry.kind == LONG_STRING:
-                assert isinstance(entry.value, bytes)
-                keys.append(entry.value)
+    item = headers.get(name)
+    if item is None:
+        return keys
+    value = item.value
+    if item.kind != ARRAY or not isinstance(value, list):
+        raise _refused(
+            f'invalid message: {{unacceptable_type_in_header,"{name}",{kind_name(int(item.kind))}}}'
+        )
+    for entry in value:
+        # What is no string in the array is no key, and no error either.
+        if isinstance(entry, Field) and entry.kind == LONG_STRING:
+            assert isinstance(entry.value, bytes)
+            keys.append(entry.value)
     return keys
 
 

@@ -28,7 +28,14 @@ from warren.security import Access
 from warren.session.access import check_access, check_topic
 from warren.session.channel import Channel
 from warren.vhost import PREFIX, PSEUDO_QUEUE, change
-from warren.vhost.queue_argument import check_equivalent, locked, validate
+from warren.vhost.queue_argument import (
+    QUORUM,
+    check_equivalent,
+    locked,
+    validate,
+    validate_quorum,
+)
+from warren.vhost.queue_rules import type_of
 
 if TYPE_CHECKING:
     from warren.session.connection import Connection
@@ -65,6 +72,7 @@ def on_declare(connection: "Connection", channel: Channel, method: QueueDeclare)
         return
     queue = existing(connection, name) if method.passive else _declare(connection, name, method)
     channel.last_queue = queue.name
+    queue.touch()
     if not method.no_wait:
         ok = QueueDeclareOk(
             queue=queue.name,
@@ -100,6 +108,19 @@ def _declare(connection: "Connection", name: str, method: QueueDeclare) -> Queue
             connection.hold(name)
         return queue
     validate(arguments, name, vhost.name)
+    if type_of(arguments) == QUORUM:
+        validate_quorum(
+            name,
+            vhost.name,
+            durable=method.durable,
+            exclusive=method.exclusive,
+            auto_delete=method.auto_delete,
+            generated=not method.queue,
+        )
+        # Clients that ask for replication are told what they have (docs/compatibility.md).
+        connection.broker.log.event(
+            "warning", "queue.not_replicated", {"queue": name, "vhost": vhost.name}
+        )
     dead_letter = arguments.get("x-dead-letter-exchange")
     if dead_letter is not None and isinstance(dead_letter.value, bytes):
         check_access(connection, Access.READ, name, "queue")

@@ -11,7 +11,7 @@ from warren.protocol.methods import (
     TX_SELECT_OK,
     ConfirmSelect,
 )
-from warren.queues import REFUSED, ConfirmLedger
+from warren.queues import HELD, REFUSED, ConfirmLedger
 from warren.session import publish
 from warren.session.channel import Channel, Transaction
 from warren.session.settle import reject, settle
@@ -51,7 +51,7 @@ def on_commit(connection: "Connection", channel: Channel) -> None:
             answer = target.publish(item.message, None, 0)
             if answer == REFUSED:
                 refused = True
-            elif answer != 0:
+            elif answer == HELD:
                 publish.on_held(channel, target)
     channel.outlet.deferred = 0
     for settlement in tx.settlements:

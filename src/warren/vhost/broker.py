@@ -12,6 +12,7 @@ from warren.core import Clock, Random
 from warren.core.log import EventLog
 from warren.flow import Alarms, WaitBook
 from warren.queues import Outlet, Turn
+from warren.queues.rules import DEATHS
 from warren.security import Attempts, Mechanisms, Permissions, UserStore
 from warren.vhost.metadata import MemoryBackend, Metadata, Sessions
 from warren.vhost.reply_address import ReplyAddress
@@ -35,6 +36,8 @@ class Totals:
         self.delivered: i64 = 0
         self.acknowledged: i64 = 0
         self.confirmed: i64 = 0
+        # Messages that went to a dead-letter exchange, by reason as in `queues.rules.DEATHS`.
+        self.dead_lettered: list[int] = [0] * len(DEATHS)
 
 
 @final
@@ -75,6 +78,8 @@ class Broker:
         self.reply_addresses: dict[str, ReplyAddress] = {}
         # Rises with every change of topology or permissions that a cached route may depend on.
         self.version: i64 = 0
+        # Whether the deaths that a client's message claims to have had are counted on.
+        self.count_continues = True
         self.turn.now_ns = clock.monotonic_ns()
 
     def cluster_name(self) -> str:

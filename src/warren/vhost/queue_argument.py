@@ -17,27 +17,31 @@ from warren.protocol.value import (
     term_text,
 )
 from warren.routing import queue_label
+from warren.vhost.queue_rules import type_of
 
 # 3.10's upper bound of message-ttl and expires: ten years in milliseconds.
 MILLISECONDS_MAX: Final = 315_360_000_000
 PRIORITY_MAX: Final = 255
+ROUTING_KEY_MAX: Final = 255
 
 OVERFLOWS: Final = (b"drop-head", b"reject-publish", b"reject-publish-dlx")
 MODES: Final = (b"default", b"lazy")
-QUEUE_TYPES: Final = (b"classic",)
+CLASSIC: Final = "classic"
+QUORUM: Final = "quorum"
+QUEUE_TYPES: Final = (CLASSIC.encode(), QUORUM.encode())
 
-# Arguments that only other queue types of the reference know (3.10 refuses them here).
-FOREIGN: Final = frozenset(
-    {
-        "x-delivery-limit",
-        "x-initial-cluster-size",
-        "x-max-age",
-        "x-max-in-memory-bytes",
-        "x-max-in-memory-length",
-        "x-quorum-initial-group-size",
-        "x-stream-max-segment-size-bytes",
-    }
+_STREAM_ONLY: Final = frozenset(
+    {"x-initial-cluster-size", "x-max-age", "x-stream-max-segment-size-bytes"}
 )
+_QUORUM_ONLY: Final = frozenset(
+    {"x-max-in-memory-bytes", "x-max-in-memory-length", "x-quorum-initial-group-size"}
+)
+# Arguments that only other queue types of the reference know (3.10 refuses them here). The
+# delivery limit is the exception: every queue has it.
+FOREIGN: Final = {
+    CLASSIC: _STREAM_ONLY | _QUORUM_ONLY,
+    QUORUM: _STREAM_ONLY | {"x-max-priority", "x-queue-mode", "x-queue-master-locator"},
+}
 
 # Every argument that is compared when a queue is declared again, in the order of comparison.
 COMPARED: Final = (
@@ -53,16 +57,19 @@ COMPARED: Final = (
     "x-single-active-consumer",
     "x-queue-type",
     "x-queue-master-locator",
+    "x-delivery-limit",
 )
 
 
 def validate(arguments: Table, name: str, vhost: str) -> None:
     """Refuse arguments whose value makes no sense (406)."""
+    queue_type = type_of(arguments)
+    foreign = FOREIGN.get(queue_type, FOREIGN[CLASSIC])
     for key, item in arguments.items():
-        if key in FOREIGN:
+        if key in foreign:
             raise AmqpError(
                 PRECONDITION_FAILED,
-                f"invalid arg '{key}' for {queue_label(name, vhost)} of queue type classic",
+                f"invalid arg '{key}' for {queue_label(name, vhost)} of queue type {queue_type}",
             )
         reason = _reason(key, item, arguments)
         if reason == "type":
@@ -78,13 +85,29 @@ def validate(arguments: Table, name: str, vhost: str) -> None:
             )
 
 
+def validate_quorum(
+    name: str, vhost: str, *, durable: bool, exclusive: bool, auto_delete: bool, generated: bool
+) -> None:
+    """Refuse what a quorum queue cannot be (spec 6.9)."""
+    for wrong, word in (
+        (auto_delete, "auto-delete"),
+        (exclusive, "exclusive"),
+        (not durable, "non-durable"),
+        (generated, "server-named"),
+    ):
+        if wrong:
+            raise AmqpError(
+                PRECONDITION_FAILED, f"invalid property '{word}' for {queue_label(name, vhost)}"
+            )
+
+
 def _reason(key: str, item: Field, arguments: Table) -> str:
     """Say what is wrong with one argument; empty if nothing is."""
     if key == "x-message-ttl":
         return _number(item, 0, MILLISECONDS_MAX)
     if key == "x-expires":
         return _number(item, 1, MILLISECONDS_MAX)
-    if key in ("x-max-length", "x-max-length-bytes"):
+    if key in ("x-max-length", "x-max-length-bytes", "x-delivery-limit"):
         return _number(item, 0, None)
     if key == "x-max-priority":
         reason = _number(item, 0, None)
@@ -101,6 +124,9 @@ def _reason(key: str, item: Field, arguments: Table) -> str:
             return "type"
         if "x-dead-letter-exchange" not in arguments:
             return "routing_key_but_no_dlx_defined"
+        value = item.value
+        if isinstance(value, bytes) and len(value) > ROUTING_KEY_MAX:
+            return f"{{max_length_exceeded,{len(value)}}}"
         return ""
     return _choice(key, item)
 

@@ -16,6 +16,8 @@ from warren.queues.turn import Chore
 from warren.routing import Exchange, RoutingTable, Sink, predeclare
 from warren.vhost.change import Change, ExchangeDelete, PolicyPut, QueueDelete
 from warren.vhost.exchange_memory import ExchangeMemory
+from warren.vhost.dead_letter import DeadLetters
+from warren.vhost.queue_rules import rules_of
 
 if TYPE_CHECKING:
     from warren.vhost.broker import Broker
@@ -81,6 +83,7 @@ class VHost:
         self.sinks: dict[str, Sink] = {}
         self.connections = 0
         self.sweeping = False
+        self.keeper = DeadLetters(self)
         predeclare(self.routing)
 
     def add_queue(
@@ -95,6 +98,8 @@ class VHost:
             auto_delete=auto_delete,
             owner=owner,
             arguments=arguments,
+            rules=rules_of(arguments),
+            keeper=self.keeper,
         )
         self.queues[name] = queue
         self.sinks[name] = self.routing.add_queue(name, queue)

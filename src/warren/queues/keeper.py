@@ -1,0 +1,21 @@
+"""What a queue asks of whoever keeps it: to bury its dead messages, and to delete it.
+
+The vhost implements this; queues know neither exchanges nor each other.
+"""
+
+from typing import TYPE_CHECKING
+
+from mypy_extensions import i64, mypyc_attr
+
+if TYPE_CHECKING:
+    from warren.queues.message import Message
+    from warren.queues.queue import Queue
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class QueueKeeper:
+    def bury(self, queue: "Queue", message: "Message", reason: i64) -> None:
+        """A message died in a queue that has a dead-letter exchange (DL-1)."""
+
+    def retire(self, queue: "Queue") -> None:
+        """A queue was unused for its time: it is to be deleted (QD-7)."""

@@ -1,0 +1,44 @@
+"""The ready messages of one priority: a backlog, and what came back before it.
+
+A queue without priorities has one level; one with `x-max-priority` n has up to n + 1, each with
+sequence ids of its own (storage PQ-1), so that what is handed back finds its old place (PQ-3).
+"""
+
+from typing import final
+
+from mypy_extensions import i64
+
+from warren.queues.backlog import Backlog, Returned, ReturnedMessage
+from warren.queues.message import Message
+
+
+@final
+class Level:
+    def __init__(self, backlog: Backlog, returned: Returned) -> None:
+        self.backlog = backlog
+        self.returned = returned
+        # What `take` took last: its sequence id, and whether it had been handed out before.
+        self.seq: i64 = 0
+        self.again = False
+
+    def count(self) -> i64:
+        return self.backlog.count + len(self.returned.heap)
+
+    def first(self) -> Message:
+        """Look at the next message; the caller knows that there is one."""
+        heap = self.returned.heap
+        return heap[0].message if heap else self.backlog.peek()
+
+    def take(self) -> Message:
+        """Take the next message; the caller knows that there is one."""
+        if self.returned.heap:
+            item = self.returned.pop()
+            self.seq = item.seq
+            self.again = True
+            return item.message
+        self.seq = self.backlog.head_seq
+        self.again = False
+        return self.backlog.pop()
+
+    def put_back(self, seq: i64, message: Message) -> None:
+        self.returned.push(ReturnedMessage(seq, message))

@@ -1,0 +1,69 @@
+"""What a queue does beside first in, first out: limits, lifetimes, dead letters, priorities.
+
+A `QueueRules` is the sum of a queue's arguments and of the policies in force, made elsewhere
+(`vhost.queue_rules`) and never changed; a queue is given another one when a policy changes.
+-1 and None mean that nothing is set.
+"""
+
+from typing import Final, final
+
+from mypy_extensions import i64
+
+# What happens to a publish that would pass a length limit (LE-2, LE-3, LE-4).
+DROP_HEAD: Final[i64] = 0
+REJECT_PUBLISH: Final[i64] = 1
+REJECT_PUBLISH_DLX: Final[i64] = 2
+
+# Why a message died (DL-1), in the order of `DEATHS`.
+REJECTED: Final[i64] = 0
+EXPIRED: Final[i64] = 1
+MAXLEN: Final[i64] = 2
+DELIVERY_LIMIT: Final[i64] = 3
+DEATHS: Final[tuple[str, ...]] = ("rejected", "expired", "maxlen", "delivery_limit")
+
+
+@final
+class QueueRules:
+    def __init__(
+        self,
+        *,
+        message_ttl_ms: int = -1,
+        expires_ms: int = -1,
+        max_length: int = -1,
+        max_bytes: int = -1,
+        overflow: i64 = DROP_HEAD,
+        dead_letter_exchange: str | None = None,
+        dead_letter_key: str | None = None,
+        max_priority: int = 0,
+        single_active: bool = False,
+        delivery_limit: int = -1,
+        counts_deliveries: bool = False,
+        lazy: bool = False,
+    ) -> None:
+        self.message_ttl_ms: i64 = message_ttl_ms
+        self.expires_ms: i64 = expires_ms
+        self.max_length: i64 = max_length
+        self.max_bytes: i64 = max_bytes
+        self.overflow: i64 = overflow
+        self.dead_letter_exchange = dead_letter_exchange
+        self.dead_letter_key = dead_letter_key
+        # 0 is none: a queue with one level of priority is a queue without priorities.
+        self.max_priority: i64 = max_priority
+        self.single_active = single_active
+        self.delivery_limit: i64 = delivery_limit
+        # Whether messages carry x-delivery-count: with a delivery limit, and in quorum queues.
+        self.counts_deliveries = counts_deliveries or delivery_limit >= 0
+        self.lazy = lazy
+
+    def look_at_publishes(self) -> bool:
+        """Whether a publish or a hand-over must be looked at one by one."""
+        return (
+            self.message_ttl_ms >= 0
+            or self.max_length >= 0
+            or self.max_bytes >= 0
+            or self.max_priority > 0
+            or self.counts_deliveries
+        )
+
+
+NO_RULES: Final = QueueRules()
