@@ -124,7 +124,6 @@ def test_a_confirm_waits_for_no_consumer(connect: Connect, channel: Channel, que
     assert delivered == 1
 
 
-@pytest.mark.not_yet("length limits")
 @pytest.mark.rule("CO-3", "CO-4")
 def test_a_single_refusal(channel: Channel, small_queue: str) -> None:
     channel.confirm_select()
@@ -134,7 +133,6 @@ def test_a_single_refusal(channel: Channel, small_queue: str) -> None:
     channel.expect("basic.nack", delivery_tag=2, requeue=True)
 
 
-@pytest.mark.not_yet("length limits")
 @pytest.mark.rule("CO-3", "CO-4")
 @pytest.mark.parametrize(
     "pattern",
@@ -154,7 +152,6 @@ def test_acks_and_nacks_do_not_cover_each_other(
     assert channel.wait_confirms(len(pattern)) == expected
 
 
-@pytest.mark.not_yet("length limits")
 @pytest.mark.rule("CO-3", "LE-5")
 def test_one_refusal_among_several_queues_is_one_nack(
     channel: Channel, queue: str, small_queue: str, unique: Any

@@ -5,6 +5,7 @@ from collections import Counter
 import pytest
 
 from tests.support.channel import Channel
+from tests.support.fixtures import StartBroker
 
 
 def fill(channel: Channel, queue: str, count: int) -> None:
@@ -67,6 +68,23 @@ def test_no_limit_is_the_default_and_0(publisher: Channel, channel: Channel, que
     channel.consume(queue, "b")
     fill(publisher, queue, 50)
     assert Counter(receive(channel, 50)) == {"a": 25, "b": 25}
+
+
+@pytest.mark.slow
+@pytest.mark.rule("QO-5", "QO-1")
+def test_a_default_for_each_consumer(start_broker: StartBroker) -> None:
+    """Until the client says something else; 0 is then no limit."""
+    broker = start_broker(settings={"default_consumer_prefetch": 2})
+    channel = broker.connect().channel()
+    queue = channel.queue_declare(exclusive=True).queue
+    fill(channel, queue, 10)
+    for tag in ("a", "b"):
+        channel.consume(queue, tag)
+        assert receive(channel, 2) == [tag, tag]
+    channel.qos(0)
+    channel.consume(queue, "c")
+    assert receive(channel, 6) == ["c"] * 6
+    assert channel.client.channel().get(queue) is None
 
 
 @pytest.mark.rule("QO-1")

@@ -173,7 +173,6 @@ async def test_mandatory_publish_to_nowhere_is_returned(broker: Broker, name: st
         await channel.default_exchange.publish(Message(b"gone"), name, mandatory=False)
 
 
-@pytest.mark.not_yet("length limits")
 @pytest.mark.rule("LE-3", "CO-3")
 async def test_full_queue_that_rejects_publishes_nacks(broker: Broker) -> None:
     async with opened(broker) as channel:
@@ -239,7 +238,6 @@ async def test_exchange_to_exchange_binding(broker: Broker, name: str) -> None:
             await channel.get_exchange(source.name)
 
 
-@pytest.mark.not_yet("message TTL, dead letters")
 @pytest.mark.rule("DL-1", "DL-3")
 async def test_expired_message_is_dead_lettered(broker: Broker) -> None:
     async with opened(broker) as channel:

@@ -13,7 +13,6 @@ from tests.support.broker import Broker
 SOURCE = Path(__file__).with_name("node")
 SCRIPT = (SOURCE / "scenarios.mjs").read_text()
 SCENARIOS = re.findall(r"^scenario\('([^']+)'", SCRIPT, re.MULTILINE)
-NOT_YET = {"a full queue that rejects publishes nacks": pytest.mark.not_yet("length limits")}
 INSTALL = ["npm", "install", "--ignore-scripts", "--no-audit", "--no-fund", "--no-package-lock"]
 
 
@@ -37,13 +36,10 @@ def scenarios(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_there_are_scenarios() -> None:
     assert len(SCENARIOS) > 15
     assert len(set(SCENARIOS)) == len(SCENARIOS)
-    assert set(SCENARIOS) >= set(NOT_YET)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "scenario", [pytest.param(each, marks=NOT_YET.get(each, ())) for each in SCENARIOS]
-)
+@pytest.mark.parametrize("scenario", SCENARIOS)
 def test_scenario(broker: Broker, name: str, scenarios: Path, scenario: str) -> None:
     command = ["node", str(scenarios), url(broker), name, scenario]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=40)

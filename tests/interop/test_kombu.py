@@ -95,7 +95,6 @@ def test_requeue_and_reject(connection: Any, queue: Any) -> None:
     assert queue.get() is None
 
 
-@pytest.mark.not_yet("priorities")
 @pytest.mark.rule("PR-1")
 def test_priorities_are_served_high_first(connection: Any, name: str) -> None:
     exchange = kombu.Exchange(name, type="direct", durable=False, auto_delete=True)
@@ -108,7 +107,6 @@ def test_priorities_are_served_high_first(connection: Any, name: str) -> None:
     assert [take(queue, no_ack=True).payload for _ in range(5)] == [9, 6, 6, 3, 0]
 
 
-@pytest.mark.not_yet("message TTL, dead letters")
 @pytest.mark.rule("TT-1", "DL-1")
 def test_message_lifetime_ends(connection: Any, queue: Any, name: str) -> None:
     """What has expired goes to the dead-letter exchange, so nothing here depends on timing."""

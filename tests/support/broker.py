@@ -24,7 +24,8 @@ from warren.cli.client import ask
 
 START_SECONDS: Final = 60.0  # The reference takes some seconds, more on a busy machine.
 STOP_SECONDS: Final = 30.0
-ADVANCED: Final = {"channel_tick_interval"}  # Settings the reference takes in its other file only.
+# Settings the reference takes in its other file only, and their form there.
+ADVANCED: Final = {"channel_tick_interval": "{}", "default_consumer_prefetch": "{{false, {}}}"}
 
 Settings = dict[str, str | int]
 
@@ -222,7 +223,11 @@ def start_broker(
 def _reference(broker: Broker, command: str, directory: Path, settings: Settings) -> None:
     lines = [f"listeners.tcp.1 = 127.0.0.1:{broker.port}", "log.console = false"]
     lines += [f"{key} = {value}" for key, value in settings.items() if key not in ADVANCED]
-    advanced = [f"{{{key}, {value}}}" for key, value in settings.items() if key in ADVANCED]
+    advanced = [
+        f"{{{key}, {ADVANCED[key].format(value)}}}"
+        for key, value in settings.items()
+        if key in ADVANCED
+    ]
     (directory / "rabbitmq.conf").write_text("\n".join(lines) + "\n")
     (directory / "advanced.config").write_text(f"[{{rabbit, [{', '.join(advanced)}]}}].\n")
     (directory / "enabled_plugins").write_text("[].\n")

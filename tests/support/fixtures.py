@@ -9,6 +9,7 @@ import pytest
 from tests.support import broker as launching
 from tests.support.broker import Broker, Settings
 from tests.support.channel import Channel
+from tests.support.grave import Grave
 from tests.support.timed import Timed, TimedReference
 from tests.support.wire import Client
 
@@ -158,3 +159,9 @@ def shared_queue(channel: Channel, unique: Callable[[str], str]) -> str:
     """An empty queue that every connection may use; deleted at the end of the test."""
     name: str = channel.queue_declare(unique("shared")).queue
     return name
+
+
+@pytest.fixture
+def grave(channel: Channel) -> Grave:
+    """A queue for dead letters whose consumer waits for them."""
+    return Grave(channel)

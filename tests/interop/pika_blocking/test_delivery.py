@@ -71,7 +71,6 @@ def test_nack_multiple_covers_all_up_to_the_tag(channel: Any, queue: str) -> Non
     assert bodies(channel, queue) == [b"0", b"1", b"2"]
 
 
-@pytest.mark.not_yet("dead letters")
 @pytest.mark.rule("DL-1", "DL-4", "DL-5")
 def test_rejected_message_is_dead_lettered(channel: Any, name: str) -> None:
     dead = channel.queue_declare("", exclusive=True).method.queue

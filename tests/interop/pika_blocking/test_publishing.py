@@ -56,7 +56,6 @@ def test_confirms_accept_and_mandatory_returns(channel: Any, name: str, queue: s
     assert bodies(channel, queue) == [b"routed"]
 
 
-@pytest.mark.not_yet("length limits")
 @pytest.mark.rule("LE-3", "CO-3")
 def test_full_queue_that_rejects_publishes_nacks(channel: Any, name: str) -> None:
     arguments = {"x-max-length": 1, "x-overflow": "reject-publish"}

@@ -44,6 +44,8 @@ SAMPLES: dict[str, tuple[str, str, object]] = {
     "max_message_size": ("1MB", "1000000", 1_000_000),
     "consumer_timeout_ms": ("none", '"none"', None),
     "channel_tick_interval_ms": ("1000", "1000", 1000),
+    "default_consumer_prefetch": ("7", "7", 7),
+    "dead_letter_counts_continue": ("no", "false", False),
     "loopback_users": ("a, b", '["a", "b"]', ("a", "b")),
     "login_failures_per_s": ("10", "10", 10),
     "default_user": ("root", '"root"', "root"),
