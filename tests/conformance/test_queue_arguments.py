@@ -123,7 +123,9 @@ def test_a_key_for_dead_letters_without_their_exchange(channel: Channel) -> None
 
 
 @pytest.mark.rule("CH-11")
-@pytest.mark.parametrize("key", ["x-delivery-limit", "x-max-age", "x-quorum-initial-group-size"])
+@pytest.mark.parametrize(
+    "key", ["x-max-age", "x-max-in-memory-length", "x-quorum-initial-group-size"]
+)
 def test_an_argument_of_another_queue_type(channel: Channel, key: str) -> None:
     channel.send("queue.declare", queue="refused", exclusive=True, arguments={key: 5})
     channel.expect_close(

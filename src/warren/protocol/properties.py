@@ -52,6 +52,7 @@ __all__ = [
     "expiration_of",
     "headers_of",
     "property_octets",
+    "readable_headers_of",
     "scan",
     "sorted_table",
     "user_id_of",
@@ -354,6 +355,14 @@ def headers_of(props: bytes) -> Table | None:
     if not flags & _HEADERS:
         return None
     return decode_table(props, _property_start(props, flags, end, _HEADERS), end)
+
+
+def readable_headers_of(props: bytes) -> Table:
+    """Decode the headers for a rewriting; what cannot be decoded is no reason to fail."""
+    try:
+        return headers_of(props) or {}
+    except DecodeError:
+        return {}
 
 
 def expiration_of(props: bytes) -> str | None:

@@ -19,11 +19,11 @@ from warren.protocol.properties import (
     P_PRIORITY_MASK,
     P_PRIORITY_SHIFT,
     expiration_of,
-    headers_of,
+    readable_headers_of,
     sorted_table,
     with_headers,
 )
-from warren.protocol.value import Field, Table
+from warren.protocol.value import Field
 from warren.queues.backlog import Backlog, Returned
 from warren.queues.level import Level
 from warren.queues.message import Message
@@ -360,8 +360,7 @@ def returns_of(message: Message) -> i64:
     """How often a message came back, as the header says that we wrote."""
     if not message.traits & P_COUNTED:
         return 0
-    headers = headers_of(message.props)
-    item = headers.get(COUNT_HEADER) if headers is not None else None
+    item = readable_headers_of(message.props).get(COUNT_HEADER)
     if item is None or not isinstance(item.value, int):
         return 0
     return i64(item.value)
@@ -369,7 +368,7 @@ def returns_of(message: Message) -> i64:
 
 def with_count(message: Message, count: i64) -> Message:
     """The same message with a count of its returns (spec 6.9)."""
-    headers: Table = headers_of(message.props) or {}
+    headers = readable_headers_of(message.props)
     headers[COUNT_HEADER] = Field(_SIGNED_LONG, int(count))
     props = with_headers(message.props, sorted_table(headers))
     return message.with_props(props, message.traits | P_HEADERS | P_COUNTED)

@@ -124,7 +124,8 @@ def _declare(connection: "Connection", name: str, method: QueueDeclare) -> Queue
     dead_letter = arguments.get("x-dead-letter-exchange")
     if dead_letter is not None and isinstance(dead_letter.value, bytes):
         check_access(connection, Access.READ, name, "queue")
-        check_access(connection, Access.WRITE, dead_letter.value.decode(), "exchange")
+        name_of_letters = dead_letter.value.decode("utf-8", "replace")
+        check_access(connection, Access.WRITE, name_of_letters, "exchange")
     connection.change(
         change.QueuePut(
             vhost=vhost.name,

@@ -18,7 +18,7 @@ from warren.protocol.properties import (
     P_HEADERS,
     P_ROUTED_HEADERS,
     expiration_of,
-    headers_of,
+    readable_headers_of,
     sorted_table,
     with_headers,
     without_expiration,
@@ -178,7 +178,7 @@ class DeadLetters(QueueKeeper):
         return made
 
     def _write(self, queue: Queue, message: Message, reason: i64, second: int) -> Epitaph:
-        headers: Table = headers_of(message.props) or {}
+        headers = readable_headers_of(message.props)
         if message.traits & P_COUNTED:
             headers.pop(COUNT_HEADER, None)
         copied = _strings(headers, "CC") if message.traits & P_ROUTED_HEADERS else []
@@ -244,10 +244,13 @@ class DeadLetters(QueueKeeper):
             if not isinstance(past, dict):
                 continue
             reason = past.get("reason")
-            if reason is not None and reason.value == b"rejected":
-                return False
             where = past.get("queue")
-            if where is not None and where.value == target.encode():
+            if reason is None or where is None:
+                # Nothing that we wrote.
+                continue
+            if reason.value == b"rejected":
+                return False
+            if where.value == target.encode():
                 return True
         return False
 

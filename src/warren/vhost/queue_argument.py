@@ -88,12 +88,14 @@ def validate(arguments: Table, name: str, vhost: str) -> None:
 def validate_quorum(
     name: str, vhost: str, *, durable: bool, exclusive: bool, auto_delete: bool, generated: bool
 ) -> None:
-    """Refuse what a quorum queue cannot be (spec 6.9)."""
+    """Refuse what a quorum queue cannot be (spec 6.9), in the reference's words."""
+    if generated:
+        detail = "Cannot declare a server-named queue for type rabbit_quorum_queue"
+        raise AmqpError(PRECONDITION_FAILED, detail)
     for wrong, word in (
         (auto_delete, "auto-delete"),
-        (exclusive, "exclusive"),
+        (exclusive, "exclusive-owner"),
         (not durable, "non-durable"),
-        (generated, "server-named"),
     ):
         if wrong:
             raise AmqpError(

@@ -15,8 +15,8 @@ from warren.queues import Consumer, Queue, Turn
 from warren.queues.turn import Chore
 from warren.routing import Exchange, RoutingTable, Sink, predeclare
 from warren.vhost.change import Change, ExchangeDelete, PolicyPut, QueueDelete
-from warren.vhost.exchange_memory import ExchangeMemory
 from warren.vhost.dead_letter import DeadLetters
+from warren.vhost.exchange_memory import ExchangeMemory
 from warren.vhost.queue_rules import rules_of
 
 if TYPE_CHECKING:
