@@ -91,7 +91,7 @@ def test_the_count_is_told(channel: Channel, declare: Any) -> None:
     """
     name = declare(x_delivery_limit=10)
     for headers in ({}, {"mine": 1}, {COUNT: 77}):
-        properties = {"headers": headers} if headers else {}
+        properties: dict[str, Any] = {"headers": headers} if headers else {}
         channel.publish(b"x", routing_key=name, message_id="m", **properties)
         beside = channel.client.channel()
         beside.consume(name)

@@ -223,7 +223,8 @@ def test_a_limit_of_0_refuses_even_what_a_consumer_would_take(
     channel: Channel, confirming: Channel, overflow: str, key: str
 ) -> None:
     """The limit is looked at before the consumers are."""
-    name = limited(channel, x_overflow=overflow, **{key: 0})
+    limit: dict[str, Any] = {key: 0}
+    name = limited(channel, x_overflow=overflow, **limit)
     beside = channel.client.channel()
     beside.consume(name)
     assert answers(confirming, name, b"refused") == ["nack"]
