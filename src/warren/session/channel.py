@@ -71,6 +71,10 @@ class Channel(ConsumerOwner):
         self.connection = connection
         self.outlet = Outlet(number, connection.output, connection.broker.turn)
         self.outlet.owner = self
+        # What it counts in, until it ends.
+        self.usage = connection.usage
+        if self.usage is not None:
+            self.usage.channels += 1
         self.consumers: dict[str, Consumer] = {}
         self.prefetch = connection.settings.default_prefetch
         self.last_queue = ""
@@ -151,6 +155,9 @@ class Channel(ConsumerOwner):
     def end(self) -> None:
         """Requeue what is unacked and remove consumers; the channel is no more (EX-2, RC-2)."""
         connection = self.connection
+        if self.usage is not None:
+            self.usage.channels -= 1
+            self.usage = None
         for consumer in list(self.consumers.values()):
             connection.vhost().remove_consumer(consumer)
         self.consumers.clear()

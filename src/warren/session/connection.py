@@ -61,7 +61,7 @@ from warren.session.publish import P_ALWAYS_LONG, P_LONG_WAY
 from warren.session.route import Route, RouteCache, same_octets
 from warren.session.settings import SessionSettings
 from warren.session.settle import on_ack
-from warren.vhost import Broker, VHost
+from warren.vhost import Broker, Usage, VHost
 
 if TYPE_CHECKING:
     from warren.protocol.value import Table
@@ -105,6 +105,7 @@ class Connection:
         # Its login was refused; it only lingers.
         self.refused = False
         self.home: VHost | None = None
+        self.usage: Usage | None = None
         self.client_properties: Table = {}
         self.capabilities: frozenset[str] = frozenset()
         self.channel_max = settings.channel_max
@@ -393,6 +394,7 @@ class Connection:
         """connection.open was granted."""
         self.home = vhost
         vhost.connections += 1
+        self.usage = self.broker.arrive(self.user)
         self.publisher = publisher
         self.watchful = publisher.watchful
         self.phase = RUNNING

@@ -58,6 +58,7 @@ from warren.session import (
 )
 from warren.session.channel import Channel
 from warren.session.settle import on_ack, on_nack, on_recover
+from warren.vhost.limit import check_channels
 
 if TYPE_CHECKING:
     from warren.session.connection import Connection
@@ -127,6 +128,7 @@ def open_channel(connection: "Connection", number: int) -> None:
             f"number of channels opened ({len(connection.channels)}) has reached the negotiated "
             f"channel_max ({limit})",
         )
+    check_channels(connection.broker, connection.user)
     connection.channels[number] = Channel(number, connection)
     connection.output.write(frame(1, number, CHANNEL_OPEN_OK))
 

@@ -161,6 +161,8 @@ def end_everything(connection: "Connection") -> None:
         connection.exclusive.clear()
         home.connections -= 1
         connection.home = None
+        connection.usage = None
+        connection.broker.depart(connection.user)
     connection.routes.clear()
     connection.route = None
 

@@ -25,6 +25,7 @@ from warren.security import Malformed, Proven, Refusal, RefusalReason, Unproven,
 from warren.session import ending, watch
 from warren.session.phase import CLOSED, HANDSHAKE
 from warren.vhost.broker import CLUSTER_NAME
+from warren.vhost.limit import check_connections
 
 if TYPE_CHECKING:
     from warren.session.connection import Connection
@@ -232,6 +233,7 @@ def _on_open(connection: "Connection", method: ConnectionOpen) -> None:
     vhost = broker.vhosts.get(name)
     if vhost is None:
         raise AmqpError(reply.NOT_ALLOWED, f"vhost {name} not found")
+    check_connections(broker, vhost, connection.user)
     if not broker.permissions.may_enter(connection.user, name):
         raise AmqpError(
             reply.NOT_ALLOWED, f"access to vhost '{name}' refused for user '{connection.user}'"

@@ -28,6 +28,7 @@ from warren.security import Access
 from warren.session.access import check_access, check_topic
 from warren.session.channel import Channel
 from warren.vhost import PREFIX, PSEUDO_QUEUE, change
+from warren.vhost.limit import check_queues
 from warren.vhost.queue_argument import (
     QUORUM,
     check_equivalent,
@@ -107,6 +108,7 @@ def _declare(connection: "Connection", name: str, method: QueueDeclare) -> Queue
         if durable:
             connection.hold(name)
         return queue
+    check_queues(vhost, name)
     validate(arguments, name, vhost.name)
     if type_of(arguments) == QUORUM:
         validate_quorum(

@@ -10,6 +10,7 @@ from warren.vhost.policy import ApplyTo, Policy, PolicyError
 from warren.vhost.policy_book import PolicyBook
 from warren.vhost.policy_check import as_definition, checked, read_definition
 from warren.vhost.reply_address import PREFIX, PSEUDO_QUEUE, ReplyAddress
+from warren.vhost.usage import Usage
 from warren.vhost.vhost import VHost
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "PolicyBook",
     "PolicyError",
     "ReplyAddress",
+    "Usage",
     "VHost",
     "as_definition",
     "checked",

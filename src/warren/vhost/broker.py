@@ -16,6 +16,7 @@ from warren.queues.rules import DEATHS
 from warren.security import Attempts, Mechanisms, Permissions, UserStore
 from warren.vhost.metadata import MemoryBackend, Metadata, Sessions
 from warren.vhost.reply_address import ReplyAddress
+from warren.vhost.usage import Usage
 from warren.vhost.vhost import EndChore, VHost
 
 if TYPE_CHECKING:
@@ -69,6 +70,8 @@ class Broker:
         self.vhosts: dict[str, VHost] = {}
         # Limits of users by name (VH-2), those of vhosts are with the vhost.
         self.user_limits: dict[str, dict[str, int]] = {}
+        # What users have open, by name; only of those that have a connection.
+        self.usages: dict[str, Usage] = {}
         # Parameters of the whole cluster, as JSON.
         self.global_parameters: dict[str, bytes] = {}
         # Whatever changes any of these changes it through here.
@@ -125,6 +128,22 @@ class Broker:
             self.user_limits.pop(name, None)
 
     # --------------------------------------------------------------------------------------------
+
+    def usage_of(self, user: str) -> Usage:
+        """What a user has open now."""
+        return self.usages.get(user) or Usage()
+
+    def arrive(self, user: str) -> Usage:
+        """A connection of this user is open; it counts until `depart`."""
+        usage = self.usages.setdefault(user, Usage())
+        usage.connections += 1
+        return usage
+
+    def depart(self, user: str) -> None:
+        usage = self.usages[user]
+        usage.connections -= 1
+        if usage.connections == 0:
+            del self.usages[user]
 
     def generated_name(self, prefix: str) -> str:
         """A name nobody has: 22 characters of URL-safe base 64 behind `prefix` (QD-3, CS-1)."""

@@ -110,6 +110,10 @@ def test_a_thousand_connections_leave_nothing() -> None:
     assert machine.broker.reply_addresses == {}
     assert machine.broker.waits.all() == []
     assert machine.vhost.connections == 1
+    usage = machine.broker.usage_of("guest")
+    assert (usage.connections, usage.channels) == (1, 1)
+    first.drop()
+    assert machine.broker.usages == {}
 
 
 @pytest.mark.usefixtures("uncollected")
