@@ -31,6 +31,8 @@ DONE = Done()
 
 async def make(node: "Node", *changes: Change) -> Done:
     """Make changes true and reply when they are stored."""
+    # What a change leaves to the end of a turn begins in this one.
+    node.hub.begin()
     try:
         ticket = node.broker.metadata.apply(changes)
         await node.commits.durable(ticket)

@@ -1,9 +1,11 @@
-"""Closing the connections of a vhost or a user that is deleted, a slice a turn (VH-6).
+"""Closing connections that others say must go: an operator, or the deletion of a vhost or user.
 
-A close is tens of microseconds of work, and there may be ten thousand connections: so each turn
-looks at SLICE links. Connections that come meanwhile find the vhost or the user gone.
+A close is tens of microseconds of work, and there may be ten thousand connections: so at most
+SLICE links are looked at in one go, and other work comes between. Connections that come meanwhile
+stay, or find the vhost or the user gone.
 """
 
+import asyncio
 from collections.abc import Callable
 from typing import Final, final
 
@@ -14,6 +16,18 @@ from warren.session import RUNNING, Connection
 from warren.vhost import VHost
 
 SLICE: Final = 100
+
+Wanted = Callable[[Connection], bool]
+
+
+def close(link: Link, wanted: Wanted, text: str) -> bool:
+    """Close a connection with 320 if it is wanted and not on its way out."""
+    connection = link.connection
+    if connection is None or connection.phase > RUNNING or not wanted(connection):
+        return False
+    connection.close(AmqpError(reply.CONNECTION_FORCED, text))
+    link.look()
+    return True
 
 
 @final
@@ -30,24 +44,35 @@ class Closing:
         # Also those that are still negotiating: they have shown a password that is void now.
         self._end(lambda one: one.user == name, f"user '{name}' is deleted")
 
-    def _end(self, wanted: Callable[[Connection], bool], text: str) -> None:
+    def _end(self, wanted: Wanted, text: str) -> None:
         self.hub.begin()
         self.hub.broker.turn.chores.append(CloseChore(self.hub, wanted, text))
+
+    async def close(self, wanted: Wanted, text: str, *, limit: int = 0, delay_ms: int = 0) -> int:
+        """Close those that are wanted, the oldest first; return how many, `limit` at most."""
+        closed = 0
+        links = list(self.hub.links.values())
+        for number, link in enumerate(links, 1):
+            self.hub.begin()
+            if close(link, wanted, text):
+                closed += 1
+                if closed == limit:
+                    break
+                if delay_ms:
+                    await asyncio.sleep(delay_ms / 1000)
+            if number % SLICE == 0:
+                await asyncio.sleep(0)
+        return closed
 
 
 @final
 class CloseChore(Chore):
-    def __init__(self, hub: Hub, wanted: Callable[[Connection], bool], text: str) -> None:
+    def __init__(self, hub: Hub, wanted: Wanted, text: str) -> None:
         self.links: list[Link] = list(hub.links.values())
         self.wanted = wanted
         self.text = text
 
     def step(self) -> bool:
         for _ in range(min(SLICE, len(self.links))):
-            link = self.links.pop()
-            connection = link.connection
-            if connection is None or connection.phase > RUNNING or not self.wanted(connection):
-                continue
-            connection.close(AmqpError(reply.CONNECTION_FORCED, self.text))
-            link.look()
+            close(self.links.pop(), self.wanted, self.text)
         return not self.links

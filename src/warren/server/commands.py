@@ -7,9 +7,11 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from warren.server import (
+    command_connection,
     command_node,
     command_parameter,
     command_permission,
+    command_queue,
     command_tls,
     command_user,
     command_vhost,
@@ -27,4 +29,6 @@ def commands(node: "Node") -> Iterator[Command]:
     yield from command_vhost.commands(node)
     yield from command_permission.commands(node)
     yield from command_parameter.commands(node)
+    yield from command_connection.commands(node)
+    yield from command_queue.commands(node)
     yield from command_tls.commands(node)

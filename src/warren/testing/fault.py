@@ -36,8 +36,7 @@ def close_connections(node: Node, name: str | None, reason: str) -> int:
     for link in list(node.hub.links.values()):
         connection = link.connection
         if connection is not None and name in {None, connection.subject.name}:
-            text = f"broker forced connection closure with reason '{reason}'"
-            connection.close(AmqpError(reply.CONNECTION_FORCED, text))
+            connection.close(AmqpError(reply.CONNECTION_FORCED, reason))
             closed += 1
     return closed
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 # Bindings removed per turn when a removal is too large for one go: well under a millisecond.
 CHORE_SLICE: Final = 200
-# Queues of a deleted vhost that end in one turn, besides as many bindings.
+# Queues or exchanges of a deleted vhost that end in one turn, besides as many bindings.
 END_SLICE: Final = 50
 
 
@@ -50,18 +50,20 @@ class EndChore(Chore):
 
     def __init__(self, vhost: "VHost") -> None:
         self.vhost = vhost
+        # The exchanges that are left, when the queues are gone.
+        self.exchanges: list[str] | None = None
 
     def step(self) -> bool:
         vhost = self.vhost
         routing = vhost.routing
         for _ in range(END_SLICE):
-            if not vhost.queues:
-                break
-            vhost.cut_queue(next(iter(vhost.queues.values())))
-        if not vhost.queues:
-            for name in [name for name in routing.exchanges if name]:
-                routing.delete_exchange(name)
-        return routing.sweep(CHORE_SLICE).done and not vhost.queues
+            if vhost.queues:
+                vhost.cut_queue(next(iter(vhost.queues.values())))
+            elif self.exchanges is None:
+                self.exchanges = [name for name in routing.exchanges if name]
+            elif self.exchanges:
+                routing.delete_exchange(self.exchanges.pop())
+        return routing.sweep(CHORE_SLICE).done and self.exchanges == []
 
 
 @final

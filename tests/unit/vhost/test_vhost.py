@@ -1,10 +1,14 @@
 """A vhost's queues and bindings come and go together, large removals in slices."""
 
+from itertools import pairwise
+
 import pytest
 
 from tests.support.machine import Machine, Peer
 from warren.queues import Queue
 from warren.vhost import VHost
+from warren.vhost.change import VHostDelete, VHostPut
+from warren.vhost.vhost import END_SLICE
 
 
 def add(vhost: VHost, name: str, *, auto_delete: bool = False) -> Queue:
@@ -79,3 +83,26 @@ def test_generated_names_are_22_characters_nobody_has() -> None:
     names = {broker.generated_name("amq.gen-") for _ in range(1000)}
     assert len(names) == 1000
     assert {len(name) for name in names} == {len("amq.gen-") + 22}
+
+
+@pytest.mark.rule("VH-6")
+def test_a_vhost_ends_in_slices() -> None:
+    """However many queues, exchanges and bindings there are, a turn does a bounded part."""
+    machine = Machine()
+    machine.broker.metadata.apply((VHostPut(name="large"),))
+    vhost = machine.broker.vhosts["large"]
+    for number in range(5 * END_SLICE):
+        add(vhost, f"q{number}")
+        vhost.routing.declare_exchange(f"x{number}", "fanout")
+        vhost.routing.bind(f"x{number}", "q0", b"", {}, to_queue=True)
+    machine.broker.metadata.apply((VHostDelete(name="large"),))
+    assert "large" not in machine.broker.vhosts
+    left = [(len(vhost.queues), len(vhost.routing.exchanges))]
+    while machine.broker.turn.chores:
+        machine.broker.turn.run()
+        left.append((len(vhost.queues), len(vhost.routing.exchanges)))
+    assert all(before[0] - after[0] <= END_SLICE for before, after in pairwise(left))
+    assert all(before[1] - after[1] <= END_SLICE for before, after in pairwise(left))
+    # The default exchange is nobody's to delete.
+    assert left[-1] == (0, 1)
+    assert vhost.sinks == {}
