@@ -4,9 +4,10 @@ The session owns one `Outlet` per channel; queues write deliveries through it. T
 seam between queues and sessions that is crossed per message.
 """
 
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Final, final
 
 from warren.protocol.output import Output
+from warren.queues.timer import Timer
 from warren.queues.turn import Turn
 from warren.queues.unacked import Delivery, Unacked
 
@@ -14,6 +15,11 @@ if TYPE_CHECKING:
     from mypy_extensions import i64
 
     from warren.queues.consumer import Consumer
+
+# How long deliveries stay behind the basic.qos-ok that makes room for them. An event loop that asks
+# for room, one message at a time, must be waiting again when the message comes: Celery looks for
+# more once before it waits, and takes what it finds there for the last one until a second is over.
+ROOM_AFTER_NS: Final = 1_000_000
 
 
 class ConsumerOwner:
@@ -24,6 +30,18 @@ class ConsumerOwner:
 
     def on_queue_open(self, name: str) -> None:
         """The queue has taken the publishes it held, or is gone."""
+
+
+@final
+class RoomTimer(Timer):
+    """Brings what a raised prefetch limit has made room for."""
+
+    def __init__(self, outlet: "Outlet") -> None:
+        super().__init__()
+        self.outlet = outlet
+
+    def fire(self, now_ns: "i64") -> None:
+        self.outlet.wake()
 
 
 @final
@@ -44,6 +62,7 @@ class Outlet:
         # Consumers of this channel that are passed over at the moment.
         self.waiting: i64 = 0
         self.delivered: i64 = 0
+        self.room: RoomTimer | None = None
 
     def release(self, deliveries: list[Delivery]) -> None:
         """Give prefetch room back for deliveries that were taken off `unacked`."""
@@ -55,6 +74,15 @@ class Outlet:
                     consumer.rejoin()
         if self.waiting > 0 and self.limit != 0:
             self.wake()
+
+    def wake_soon(self) -> None:
+        """Let consumers take part again when the answer that says so has been read."""
+        if self.waiting == 0:
+            return
+        if self.room is None:
+            self.room = RoomTimer(self)
+        if self.room.index < 0:
+            self.turn.timers.arm(self.room, self.turn.now_ns + ROOM_AFTER_NS)
 
     def wake(self) -> None:
         """Let consumers that were passed over take part again, if they are able to.

@@ -41,8 +41,7 @@ def on_qos(connection: "Connection", channel: Channel, method: BasicQos) -> None
         # QO-1: for consumers to come; QO-3: it removes the channel-wide limit.
         channel.prefetch = method.prefetch_count
         outlet.limit = 0
-    if outlet.waiting > 0:
-        outlet.wake()
+    outlet.wake_soon()
     connection.output.write(frame(1, channel.number, BASIC_QOS_OK))
 
 
