@@ -214,7 +214,8 @@ def start_broker(
     else:
         broker.command = [sys.executable, "-m", "warren.cli.main", "start"]
         broker.command += ["--port", str(port), "--data-dir", str(directory / "data")]
-        for key, value in (settings or {}).items():
+        # Without being asked for, each would cost a process that no test looks at.
+        for key, value in {"management": "off", **(settings or {})}.items():
             broker.command += ["--set", f"{key}={value}"]
     broker.launch()
     return broker

@@ -96,13 +96,14 @@ def _entry(option: str, written: str) -> Entry:
 
 def _run(settings: Settings) -> int:
     from warren.server.control_socket import SocketInUseError
+    from warren.server.management import ManagementError
     from warren.server.metadata_file import MetadataError
     from warren.server.service import run
     from warren.server.tls import TlsError
 
     try:
         return run(settings)
-    except (LockHeldError, SocketInUseError, TlsError) as refusal:
+    except (LockHeldError, ManagementError, SocketInUseError, TlsError) as refusal:
         raise CliError(f"not started: {refusal}", FAILED) from None
     except MetadataError as refusal:
         raise CliError(f"not started: {refusal}", CONFIG) from None

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from warren.server import (
     command_connection,
+    command_feed,
     command_node,
     command_parameter,
     command_permission,
@@ -32,3 +33,4 @@ def commands(node: "Node") -> Iterator[Command]:
     yield from command_connection.commands(node)
     yield from command_queue.commands(node)
     yield from command_tls.commands(node)
+    yield from command_feed.commands(node)

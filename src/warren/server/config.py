@@ -256,6 +256,47 @@ class Settings:
     tcp_nodelay: bool = setting(
         True, FLAG, "send small frames at once", rabbit="tcp_listen_options.nodelay"
     )
+    management: str = setting(
+        "auto",
+        choice("auto", "on", "off"),
+        "whether the management process runs; auto: if it can",
+    )
+    management_bind: str = setting(
+        "127.0.0.1", text(), "address of the HTTP API", rabbit="management.tcp.ip"
+    )
+    management_port: int = setting(
+        15672, _PORT, "port of the HTTP API; 0: any free one", rabbit="management.tcp.port"
+    )
+    management_path_prefix: str = setting(
+        "",
+        text(empty=True, check=re.compile(r"(/[\w.~-]+)*")),
+        "path in front of the HTTP API's own",
+        rabbit="management.path_prefix",
+    )
+    management_interval_ms: int = setting(
+        5000,
+        integer(100, 3_600_000),
+        "how often counters go to the management process",
+        rabbit="collect_statistics_interval",
+    )
+    prometheus_bind: str = setting(
+        "",
+        text(empty=True),
+        "address of the metrics; empty: as management_bind",
+        rabbit="prometheus.tcp.ip",
+    )
+    prometheus_port: int | None = setting(
+        15692,
+        integer(0, 65535, none=True),
+        "port of the metrics; none: with the HTTP API only",
+        rabbit="prometheus.tcp.port",
+    )
+    prometheus_per_object: bool = setting(
+        False,
+        FLAG,
+        "whether /metrics tells of each queue, channel and connection",
+        rabbit="prometheus.return_per_object_metrics",
+    )
     server_properties: Mapping[str, str] = computed(
         _no_properties, table(), "further server properties shown to clients"
     )

@@ -20,7 +20,15 @@ never raises; what goes wrong inside a command is logged and told as `internal`.
 """
 
 import inspect
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    Awaitable,
+    Callable,
+    Iterable,
+    Iterator,
+    Sequence,
+)
+from contextlib import aclosing
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, TypeVar, final
@@ -145,6 +153,21 @@ def listing(name: str, doc: str, args: type[A], rows: Callable[[NodeView, A], Sl
     return Command(name, doc, typed, listing=True)
 
 
+def stream(
+    name: str,
+    doc: str,
+    args: type[A],
+    rows: Callable[[NodeView, A], AsyncGenerator[Sequence[object]]],
+) -> Command:
+    """Make a command whose rows come as they come, and need not end; it does its own slicing."""
+    read = _reader(name, args)
+
+    async def typed(view: NodeView, raw: msgspec.Raw) -> object:
+        return rows(view, read(raw))
+
+    return Command(name, doc, typed, listing=True)
+
+
 def _reader(name: str, args: type[A]) -> Callable[[msgspec.Raw], A]:
     decoder = msgspec.json.Decoder(args)
 
@@ -179,7 +202,7 @@ class Control:
         """Answer one request; the parts of a list are lines before the last one."""
         return b"\n".join([reply async for reply in self.replies(request) if reply])
 
-    async def replies(self, request: bytes) -> AsyncIterator[bytes]:
+    async def replies(self, request: bytes) -> AsyncGenerator[bytes]:
         """Answer one request: parts as they are made, then the last reply.
 
         Whoever iterates lets the loop turn after each; one without octets is for that alone.
@@ -197,6 +220,12 @@ class Control:
                     part = _Part(v=VERSION, id=asked, rows=rows)
                     yield msgspec.json.encode(part) if rows else b""
                 result = Listed(count=count)
+            elif isinstance(result, AsyncGenerator):
+                async with aclosing(result):
+                    async for rows in result:
+                        part = _Part(v=VERSION, id=asked, rows=rows)
+                        yield msgspec.json.encode(part)
+                result = Listed(count=0)
             reply = msgspec.json.encode(_Ok(v=VERSION, id=asked, ok=result))
         except ControlError as refusal:
             reply = refused(refusal, asked)

@@ -9,7 +9,7 @@ import asyncio
 import os
 import socket
 import stat
-from contextlib import suppress
+from contextlib import aclosing, suppress
 from pathlib import Path
 from typing import Final, final
 
@@ -118,11 +118,12 @@ class ControlServer:
             if not line.strip():
                 continue
             self._clients[client] = True
-            async for reply in self._control.replies(line):
-                if reply:
-                    await _write(writer, reply)
-                # A part of a list is one slice: whoever has messages is served before the next.
-                await asyncio.sleep(0)
+            async with aclosing(self._control.replies(line)) as replies:
+                async for reply in replies:
+                    if reply:
+                        await _write(writer, reply)
+                    # A part of a list is one slice: whoever has messages is served before the next.
+                    await asyncio.sleep(0)
             self._clients[client] = False
 
 

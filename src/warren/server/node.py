@@ -29,6 +29,7 @@ from warren.server.commands import commands
 from warren.server.commits import Commits
 from warren.server.config import Settings
 from warren.server.control import Control
+from warren.server.feed import Feeds
 from warren.server.hub import Hub
 from warren.server.listener import Listeners
 from warren.server.memory import MemoryMonitor
@@ -128,6 +129,7 @@ class Node:
         self.listeners = Listeners(self.hub, settings, session_settings(settings), self.tls, log)
         self.memory = MemoryMonitor(settings, self.broker.alarms)
         self.view = View(self)
+        self.feeds = Feeds(self)
         self.control = Control(self.view, log, commands(self))
         self.notifier = notifier or Notifier()
         self.stopping = False

@@ -17,6 +17,7 @@ from warren.server.banner import banner
 from warren.server.config import Settings
 from warren.server.control_socket import ControlServer
 from warren.server.logs import Log, open_log
+from warren.server.management import Management
 from warren.server.metadata_file import FILE_NAME
 from warren.server.metadata_store import MetadataStore
 from warren.server.node import Node
@@ -57,9 +58,12 @@ async def _serve(node: Node, log: Log) -> None:
         loop.add_signal_handler(number, node.stop, f"signal {number.name}")
     loop.add_signal_handler(signal.SIGHUP, _hang_up, node, log)
     control = ControlServer(node.settings.socket_path(), node.control, log)
+    management = Management(node)
     try:
         await control.start()
+        management.listen()
         await node.start()
+        management.start()
         watchdog_ns = watchdog_interval_ns()
         if watchdog_ns:
             _watchdog(node, watchdog_ns / 1e9)
@@ -67,6 +71,8 @@ async def _serve(node: Node, log: Log) -> None:
         node.notifier.ready("serving")
         await node.ended()
     finally:
+        node.feeds.close()
+        await management.close()
         await control.close()
 
 

@@ -13,7 +13,7 @@ backend fails, changes that it would have to store are refused (506) before anyt
 """
 
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Protocol, final
 
 from warren.core import AmqpError
@@ -74,6 +74,8 @@ class Metadata:
         # What the changes at hand have made true so far, with what followed from them.
         self._batch: list[Change] = []
         self._applying = False
+        # Who hears of each change that has become true, stored or not.
+        self.watcher: Callable[[Change], None] | None = None
         # What was handed over and is not committed, by ticket.
         self._open: deque[tuple[int, Sequence[Change]]] = deque()
         # While the backend fails: queues and exchanges by name, and bindings, that only memory has.
@@ -95,8 +97,9 @@ class Metadata:
                     keeping = True
                     if perform(self.broker, change):
                         self._batch.append(change)
-                else:
-                    perform(self.broker, change)
+                        self.note(change)
+                elif perform(self.broker, change):
+                    self.note(change)
         finally:
             self._end(begun)
         return self.ticket if keeping and not self.backend.failure else 0
@@ -111,9 +114,16 @@ class Metadata:
         begun = self._begin()
         for change in changes:
             keeping = kept(self.broker, change)
-            if perform(self.broker, change) and keeping:
-                self._batch.append(change)
+            if perform(self.broker, change):
+                if keeping:
+                    self._batch.append(change)
+                self.note(change)
         self._end(begun)
+
+    def note(self, change: Change) -> None:
+        """Tell the watcher of a change that is true now."""
+        if self.watcher is not None:
+            self.watcher(change)
 
     def restore(self, changes: Iterable[Change]) -> list[str]:
         """Make true what the backend has stored; return what could not be, in words."""
@@ -129,6 +139,8 @@ class Metadata:
         """Store what has already become true in memory by itself."""
         begun = self._begin()
         self._batch.extend(changes)
+        for change in changes:
+            self.note(change)
         self._end(begun)
 
     def _begin(self) -> bool:

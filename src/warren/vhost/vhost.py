@@ -154,11 +154,18 @@ class VHost:
 
     def note_deleted(self, exchanges: list[Exchange]) -> None:
         """Exchanges that went with their last binding (XC-5) are a change, too."""
-        gone: list[Change] = [
-            ExchangeDelete(vhost=self.name, name=one.name) for one in exchanges if one.durable
-        ]
-        if gone and self.broker.vhosts.get(self.name) is self:
-            self.broker.metadata.followed(gone)
+        if not exchanges or self.broker.vhosts.get(self.name) is not self:
+            return
+        metadata = self.broker.metadata
+        gone: list[Change] = []
+        for one in exchanges:
+            change = ExchangeDelete(vhost=self.name, name=one.name)
+            if one.durable:
+                gone.append(change)
+            else:
+                metadata.note(change)
+        if gone:
+            metadata.followed(gone)
 
     def changed(self) -> None:
         """Something that routes depend on has changed: cached routes are void."""

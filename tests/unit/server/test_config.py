@@ -61,6 +61,14 @@ SAMPLES: dict[str, tuple[str, str, object]] = {
     "vm_memory_high_watermark_absolute": ("1024M", '"1024M"', 1 << 30),
     "backlog": ("7", "7", 7),
     "tcp_nodelay": ("false", "false", False),
+    "management": ("off", '"off"', "off"),
+    "management_bind": ("::1", '"::1"', "::1"),
+    "management_port": ("0", "0", 0),
+    "management_path_prefix": ("/mq", '"/mq"', "/mq"),
+    "management_interval_ms": ("100", "100", 100),
+    "prometheus_bind": ("::1", '"::1"', "::1"),
+    "prometheus_port": ("none", '"none"', None),
+    "prometheus_per_object": ("true", "true", True),
     "server_properties": ("a=b,c=d=e", '{a = "b", c = "d=e"}', {"a": "b", "c": "d=e"}),
 }
 SAMPLES["extra_listeners"] = (*SAMPLES["extra_listeners"][:2], ("[::1]:1", "10.0.0.1:2"))
@@ -287,7 +295,7 @@ def test_relative_paths_in_a_file_are_relative_to_it(tmp_path: Path) -> None:
 
 @pytest.mark.rule("O-2.2")
 def test_all_problems_are_told_at_once_with_file_line_key_and_reason(tmp_path: Path) -> None:
-    text = "prot = 5\nheartbeat = soon\nnonsense\nmanagement.tcp.port = 1\nlog.file.levl = x\n"
+    text = "prot = 5\nheartbeat = soon\nnonsense\nmanagement.tcp.backlog = 1\nlog.file.levl = x\n"
     with pytest.raises(ConfigError) as refusal:
         read_conf(
             tmp_path, text, env={"WARREN_PORRT": "1"}, options=[Entry("backlog", "0", "--backlog")]
@@ -297,7 +305,7 @@ def test_all_problems_are_told_at_once_with_file_line_key_and_reason(tmp_path: P
         f"{file}:3: expected `key = value`",
         f"{file}:1: prot: unknown setting; did you mean port?",
         f"{file}:2: heartbeat: expected a whole number from 0 to 65535, got 'soon'",
-        f"{file}:4: management.tcp.port: a RabbitMQ setting that Warren does not have",
+        f"{file}:4: management.tcp.backlog: a RabbitMQ setting that Warren does not have",
         f"{file}:5: log.file.levl: unknown setting; did you mean log.file.level?",
         "WARREN_PORRT: porrt: unknown setting; did you mean port?",
         "--backlog: backlog: expected a whole number from 1 to 65535, got 0",

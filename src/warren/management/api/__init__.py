@@ -1,0 +1,13 @@
+"""The endpoints, subject by subject; a subject is a module with a list, and a line here.
+
+Endpoints answer from the copy and change things through commands of the node; they must never keep
+state of their own. Start reading at `identity.py`.
+"""
+
+from typing import Final
+
+from warren.management.api import identity
+from warren.management.router import Endpoint
+
+ENDPOINTS: Final[tuple[Endpoint, ...]] = (*identity.ENDPOINTS,)
+METRICS: Final[tuple[Endpoint, ...]] = ()

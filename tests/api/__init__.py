@@ -1,0 +1,1 @@
+"""The management process, asked over HTTP as its users do."""
