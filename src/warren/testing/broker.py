@@ -195,7 +195,7 @@ class Broker(VHost):
     def log_text(self) -> str:
         return "\n".join(str(event) for event in self.log())
 
-    def command(self, name: str, **arguments: object) -> dict[str, object]:
+    def command(self, name: str, /, **arguments: object) -> dict[str, object]:
         """Run a command of the control interface, as the command line does; a list has `rows`."""
         request = msgspec.json.encode({"v": 1, "command": name, "args": arguments})
         answered = self._engine.run(self._engine.node.control.answer(request))
