@@ -18,10 +18,14 @@ if TYPE_CHECKING:
 
 # Messages one queue may hand out in one turn before others have theirs.
 PUMP_MESSAGES: Final = 1024
+# Queues that have their share in one turn, and what all of them together may hand out or drop: a
+# new length limit for 50,000 queues would otherwise be one turn of minutes.
+TURN_QUEUES: Final = 256
+TURN_MESSAGES: Final = 8192
 # Blocks of purged messages freed in one turn.
 FREED_BLOCKS: Final = 16
-# Timers fired in one turn; each only notes that there is something to do.
-FIRED_TIMERS: Final = 1024
+# Timers fired in one turn; most only note that there is something to do, some delete a queue.
+FIRED_TIMERS: Final = 128
 
 
 # Tests and later parts may bring interpreted chores: a step is far above the cost of the call.
@@ -59,21 +63,37 @@ class Turn:
         """Do one slice of everything pending; True if something is left for the next turn."""
         due = bool(self.timers.heap) and self._fire()
         if self.queues:
-            queues = self.queues
-            self.queues = []
+            queues = self._next_queues()
+            most = min(PUMP_MESSAGES, TURN_MESSAGES // len(queues))
             for queue in queues:
                 queue.scheduled = False
                 try:
-                    if queue.pump(PUMP_MESSAGES):
+                    if queue.pump(most):
                         queue.schedule()
                 except Exception as error:  # A supervisor: one queue stops, the others go on.
                     queue.suspend()
                     self.failures.append(Failure(queue, error))
         if self.garbage:
             self._free()
-        if self.chores and self.chores[0].step():
+        if self.chores and self._step():
             del self.chores[0]
         return due or bool(self.queues) or bool(self.garbage) or bool(self.chores)
+
+    def _next_queues(self) -> "list[Queue]":
+        """Take the queues that have waited longest; at most `TURN_QUEUES`."""
+        queues = self.queues
+        if len(queues) <= TURN_QUEUES:
+            self.queues = []
+            return queues
+        self.queues = queues[TURN_QUEUES:]
+        return queues[:TURN_QUEUES]
+
+    def _step(self) -> bool:
+        try:
+            return self.chores[0].step()
+        except Exception as error:  # A supervisor: this chore ends, the others go on.
+            self.failures.append(Failure(None, error))
+            return True
 
     def _fire(self) -> bool:
         try:

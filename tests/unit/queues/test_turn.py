@@ -2,7 +2,13 @@
 
 from tests.unit.queues.rig import Rig, message
 from warren.queues.backlog import BLOCK_SIZE
-from warren.queues.turn import FREED_BLOCKS, PUMP_MESSAGES, Chore
+from warren.queues.turn import (
+    FREED_BLOCKS,
+    PUMP_MESSAGES,
+    TURN_MESSAGES,
+    TURN_QUEUES,
+    Chore,
+)
 
 
 def test_a_long_queue_is_handed_out_in_slices() -> None:
@@ -70,3 +76,34 @@ def test_chores_go_one_step_a_turn_in_order() -> None:
     assert (first.left, second.left) == (0, 1)
     assert not rig.turn.run()
     assert (second.left, rig.turn.chores) == (0, [])
+
+
+class Failing(Chore):
+    def step(self) -> bool:
+        raise ValueError("a mistake")
+
+
+def test_a_chore_that_fails_ends_and_the_others_go_on() -> None:
+    rig = Rig()
+    rig.turn.chores += [Failing(), Steps(1)]
+    rig.run()
+    assert rig.turn.chores == []
+    assert [str(failure.error) for failure in rig.turn.failures] == ["a mistake"]
+
+
+def test_many_queues_share_what_a_turn_may_hand_out() -> None:
+    rig = Rig()
+    queues = [rig.another(f"q{number}") for number in range(2 * TURN_QUEUES)]
+    share = TURN_MESSAGES // TURN_QUEUES
+    for queue in queues:
+        for _ in range(share + 1):
+            queue.publish(message(b"x"), None, 0)
+        rig.consumer(queue.name, queue=queue)
+    rig.turn.run()
+    left = [int(queue.ready()) for queue in queues]
+    assert left == [1] * TURN_QUEUES + [share + 1] * TURN_QUEUES
+    # Those that have not had their turn come first, then the rest of the others.
+    rig.turn.run()
+    assert [int(queue.ready()) for queue in queues] == [1] * len(queues)
+    rig.run()
+    assert {int(queue.ready()) for queue in queues} == {0}
