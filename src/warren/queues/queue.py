@@ -103,6 +103,8 @@ class Queue(QueueRef):
         self.held: list[HeldPublish] = []
         self.watchers: list[ConsumerOwner] = []
         self.keeper = keeper or QueueKeeper()
+        # What is in force here; whoever makes the rules notes it, the queue never looks at it.
+        self.policy: object | None = None
         self.rules = NO_RULES
         self.ruled: Ruled | None = None
         # Ready messages of a priority above the lowest, which `ruled` holds.

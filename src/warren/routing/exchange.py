@@ -38,6 +38,8 @@ class Exchange(Node):
         self.arguments: Table = arguments
         self.alternate_argument: str | None = alternate_argument
         self.alternate: str | None = alternate_argument
+        # What is in force here; whoever sets `alternate` notes it, nobody looks at it here.
+        self.policy: object | None = None
         self.bindings: dict[Binding, Binding] = {}
         self.links: dict[Exchange, int] = {}
         # What the table has found out about the exchanges reachable from here, and when.

@@ -12,6 +12,7 @@ from warren.server import (
     command_node,
     command_parameter,
     command_permission,
+    command_policy,
     command_queue,
     command_tls,
     command_user,
@@ -32,5 +33,6 @@ def commands(node: "Node") -> Iterator[Command]:
     yield from command_parameter.commands(node)
     yield from command_connection.commands(node)
     yield from command_queue.commands(node)
+    yield from command_policy.commands(node)
     yield from command_tls.commands(node)
     yield from command_feed.commands(node)

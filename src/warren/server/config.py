@@ -202,6 +202,9 @@ class Settings:
     dead_letter_counts_continue: bool = setting(
         True, FLAG, "count deaths on from the x-death a client sends with a message"
     )
+    merge_policies: bool = setting(
+        False, FLAG, "all policies that match apply, not only the one with the highest priority"
+    )
     loopback_users: tuple[str, ...] = setting(
         ("guest",), names(), "users who may log in from this machine only"
     )

@@ -117,6 +117,7 @@ class Node:
             attempts=Attempts(settings.login_failures_per_s),
         )
         self.broker.count_continues = settings.dead_letter_counts_continue
+        self.broker.merge_policies = settings.merge_policies
         self.hub = Hub(loop, self.broker, clock)
         self.commits = Commits(self.hub, self.broker.metadata, log)
         self.broker.sessions = Closing(self.hub)

@@ -4,6 +4,8 @@ import os
 import platform
 from typing import TYPE_CHECKING, final
 
+from msgspec import Raw
+
 import warren
 from warren._build import forms
 from warren.flow import Kind, Subject
@@ -33,6 +35,8 @@ from warren.server.view import (
     health_of,
 )
 from warren.session import RUNNING, Connection
+from warren.vhost.policy_effect import as_json
+from warren.vhost.policy_force import in_force
 
 if TYPE_CHECKING:
     from warren.server.node import Node
@@ -230,6 +234,7 @@ class View:
         rows = []
         for home_name, name in names[offset : offset + limit]:
             queue = self.node.broker.vhosts[home_name].queues[name]
+            applied = in_force(queue)
             rows.append(
                 QueueRow(
                     name=name,
@@ -242,6 +247,9 @@ class View:
                     auto_delete=queue.auto_delete,
                     exclusive=queue.owner != 0,
                     message_bytes=int(queue.ready_bytes),
+                    policy=applied.policy,
+                    operator_policy=applied.operator_policy,
+                    effective_policy_definition=Raw(as_json(applied.effective)),
                 )
             )
         return QueuePage(total=len(names), rows=tuple(rows))

@@ -23,6 +23,7 @@ from warren.vhost.change import (
     VHostLimitsPut,
     VHostPut,
     encoded,
+    policy_put,
     user_put,
 )
 
@@ -51,7 +52,9 @@ def _vhost(vhost: VHost) -> Iterator[Change]:
         yield VHostLimitsPut(vhost=vhost.name, limits=vhost.limits)
     for (component, name), value in list(vhost.parameters.items()):
         yield ParameterPut(vhost=vhost.name, component=component, name=name, value=value)
-    yield from list(vhost.policies.values())
+    for operator in (False, True):
+        for policy in vhost.policies.book.all(operator=operator):
+            yield policy_put(policy)
 
 
 def _users(broker: Broker) -> Iterator[Change]:

@@ -8,7 +8,7 @@ it has one (spec rules O-1.2, O-1.9, O-1.10); durations carry their unit.
 from enum import StrEnum
 from typing import Protocol
 
-from msgspec import Struct
+from msgspec import Raw, Struct
 
 from warren.flow.wait import Subject
 
@@ -218,6 +218,8 @@ class QueueRow(Struct, frozen=True, kw_only=True):
     exclusive: bool = False
     message_bytes: int = 0
     policy: str = ""
+    operator_policy: str = ""
+    effective_policy_definition: Raw = Raw(b"{}")
 
 
 class QueuePage(Struct, frozen=True, kw_only=True):

@@ -83,6 +83,8 @@ class Broker:
         self.version: i64 = 0
         # Whether the deaths that a client's message claims to have had are counted on.
         self.count_continues = True
+        # Whether all policies that match a queue or exchange apply, or the first of them (PO-2).
+        self.merge_policies = False
         self.turn.now_ns = clock.monotonic_ns()
 
     def cluster_name(self) -> str:

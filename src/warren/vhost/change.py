@@ -14,6 +14,7 @@ Arguments are the octets of an AMQP field table, so that every type letter survi
 that people write as JSON (parameters, definitions of policies) are the octets of that JSON.
 """
 
+import json
 from typing import Final
 
 import msgspec
@@ -22,6 +23,8 @@ from msgspec import Struct
 from warren.protocol.table import decode_table, encode_table
 from warren.protocol.value import Table
 from warren.security import User
+from warren.vhost.policy import ApplyTo, Policy
+from warren.vhost.policy_effect import as_json
 
 
 class Change(Struct, frozen=True, kw_only=True, tag_field="change", tag=True):
@@ -234,6 +237,35 @@ def user_put(user: User) -> UserPut:
         password_hash=user.password_hash,
         algorithm=user.algorithm.value,
         tags=user.tags,
+    )
+
+
+def policy_put(policy: Policy) -> PolicyPut:
+    """Return the change that makes or overwrites a policy."""
+    return PolicyPut(
+        vhost=policy.vhost,
+        name=policy.name,
+        pattern=policy.pattern,
+        definition=as_json(policy.definition),
+        priority=policy.priority,
+        apply_to=policy.apply_to.value,
+        operator=policy.operator,
+    )
+
+
+def policy_of(change: PolicyPut) -> Policy:
+    """Return the policy of a change; ValueError when it was not written by `policy_put`."""
+    definition: object = json.loads(change.definition)
+    if not isinstance(definition, dict):
+        raise ValueError(f"the definition of policy '{change.name}' is no table")
+    return Policy(
+        vhost=change.vhost,
+        name=change.name,
+        pattern=change.pattern,
+        definition=definition,
+        priority=change.priority,
+        apply_to=ApplyTo(change.apply_to),
+        operator=change.operator,
     )
 
 

@@ -39,6 +39,7 @@ from warren.vhost.change import (
     VHostLimitsPut,
     VHostPut,
     decoded,
+    policy_of,
 )
 
 if TYPE_CHECKING:
@@ -164,7 +165,7 @@ def _put_exchange(broker: "Broker", change: ExchangePut) -> bool:
     arguments = decoded(change.arguments)
     if change.durable:
         # A stored exchange may be of a type that this node does not have (XC-7).
-        vhost.routing.restore_exchange(
+        made = vhost.routing.restore_exchange(
             change.name,
             change.kind,
             auto_delete=change.auto_delete,
@@ -172,13 +173,14 @@ def _put_exchange(broker: "Broker", change: ExchangePut) -> bool:
             arguments=arguments,
         )
     else:
-        vhost.routing.declare_exchange(
+        made = vhost.routing.declare_exchange(
             change.name,
             change.kind,
             auto_delete=change.auto_delete,
             internal=change.internal,
             arguments=arguments,
         )
+    vhost.policies.match_exchange(made)
     vhost.changed()
     return True
 
@@ -239,9 +241,9 @@ def _in_vhost(
         case ParameterDelete():
             return vhost.parameters.pop((change.component, change.name), None) is not None
         case PolicyPut():
-            vhost.policies[change.operator, change.name] = change
+            vhost.policies.put(policy_of(change))
         case PolicyDelete():
-            return vhost.policies.pop((change.operator, change.name), None) is not None
+            return vhost.policies.remove(change.name, operator=change.operator)
     return True
 
 

@@ -11,63 +11,12 @@ queues under one policy there is one.
 
 from typing import Final, final
 
-from warren.vhost.policy import NOTHING, ApplyTo, Definition, Policy
+from warren.vhost.policy import ApplyTo, Policy
+from warren.vhost.policy_effect import NOT_APPLIED, Applied
 from warren.vhost.policy_index import Entry, PolicyIndex
 
 # Exchanges have no type that a policy could refuse.
 NO_TYPE: Final = ""
-
-
-@final
-class Applied:
-    """The policies in force for one object, the deciding one first; at most one unless merged."""
-
-    __slots__ = (
-        "definition",
-        "operator_definition",
-        "operator_policies",
-        "policies",
-    )
-
-    def __init__(
-        self,
-        policies: tuple[Policy, ...] = (),
-        operator_policies: tuple[Policy, ...] = (),
-    ) -> None:
-        self.policies = policies
-        self.operator_policies = operator_policies
-        self.definition = _joined(policies)
-        self.operator_definition = _joined(operator_policies)
-
-    def same_as(self, other: "Applied") -> bool:
-        """Whether the same policies, as they were set, are in force."""
-        return self is other or (
-            self.policies == other.policies and self.operator_policies == other.operator_policies
-        )
-
-    @property
-    def policy(self) -> str:
-        """The name of the policy, empty without one."""
-        return self.policies[0].name if self.policies else ""
-
-    @property
-    def operator_policy(self) -> str:
-        """The name of the operator policy, empty without one."""
-        return self.operator_policies[0].name if self.operator_policies else ""
-
-
-def _joined(policies: tuple[Policy, ...]) -> Definition:
-    if not policies:
-        return NOTHING
-    if len(policies) == 1:
-        return policies[0].definition
-    joined: dict[str, object] = {}
-    for policy in reversed(policies):
-        joined.update(policy.definition)
-    return joined
-
-
-NOT_APPLIED: Final = Applied()
 
 
 @final

@@ -17,10 +17,8 @@ from warren.protocol.value import (
     term_text,
 )
 from warren.routing import queue_label
-from warren.vhost.queue_rules import type_of
+from warren.vhost.queue_rules import MILLISECONDS_MAX, type_of
 
-# 3.10's upper bound of message-ttl and expires: ten years in milliseconds.
-MILLISECONDS_MAX: Final = 315_360_000_000
 PRIORITY_MAX: Final = 255
 ROUTING_KEY_MAX: Final = 255
 

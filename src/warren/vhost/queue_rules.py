@@ -1,12 +1,5 @@
-"""What the arguments of a queue and the policies in force come to (PO-4, PO-5).
+"""What the arguments of a queue and the policies in force come to, as its rules (PO-4, PO-5)."""
 
-`policy` and `operator_policy` are the definitions of the one policy of each kind that applies, as
-JSON gives them and already checked. Where both set a key the smaller number holds; between them
-and an argument the smaller one too, for what bounds; for the rest the argument wins, except for
-the queue mode, which the policy decides.
-"""
-
-from collections.abc import Mapping
 from typing import Final
 
 from warren.protocol.value import Table
@@ -16,82 +9,62 @@ from warren.queues.rules import (
     REJECT_PUBLISH_DLX,
     QueueRules,
 )
+from warren.vhost.policy_effect import NOT_APPLIED, Applied, settings_of
 
-Definition = Mapping[str, object]
-
-NOTHING: Final[Definition] = {}
 _OVERFLOW: Final = {
     "drop-head": DROP_HEAD,
     "reject-publish": REJECT_PUBLISH,
     "reject-publish-dlx": REJECT_PUBLISH_DLX,
 }
+# 3.10's upper bound of times in arguments, ten years; a policy may ask for more and gets this.
+MILLISECONDS_MAX: Final = 315_360_000_000
+# Beyond it a limit is none that anything reaches.
+COUNT_MAX: Final = 2**62
 
 
 def type_of(arguments: Table) -> str:
     """Return the type a queue was declared with."""
-    return _argument_text(arguments, "x-queue-type") or "classic"
+    item = arguments.get("x-queue-type")
+    if item is None or not isinstance(item.value, bytes):
+        return "classic"
+    return item.value.decode("utf-8", "replace") or "classic"
 
 
-def rules_of(
-    arguments: Table,
-    policy: Definition | None = None,
-    operator_policy: Definition | None = None,
-) -> QueueRules:
-    """Return the rules a queue with these arguments has under these policies."""
-    user = policy or NOTHING
-    operator = operator_policy or NOTHING
+def rules_of(arguments: Table, applied: Applied = NOT_APPLIED) -> QueueRules:
+    """Return the rules of a queue; queues without arguments share those of their policies."""
+    if arguments:
+        return _made(arguments, applied)
+    if applied.plain_rules is None:
+        applied.plain_rules = _made(arguments, applied)
+    return applied.plain_rules
 
-    def least(key: str) -> int:
-        found = [
-            value
-            for value in (_number(user, key), _number(operator, key), _argument(arguments, key))
-            if value is not None
-        ]
-        return min(found) if found else -1
+
+def _made(arguments: Table, applied: Applied) -> QueueRules:
+    settings = settings_of(applied, arguments)
+
+    def number(key: str, most: int) -> int:
+        found = settings.get(key)
+        return min(found.value, most) if found and isinstance(found.value, int) else -1
 
     def text(key: str) -> str | None:
-        given = _argument_text(arguments, "x-" + key)
-        if given is not None:
-            return given
-        value = operator.get(key, user.get(key))
-        return value if isinstance(value, str) else None
+        found = settings.get(key)
+        return found.value if found and isinstance(found.value, str) else None
 
-    mode = operator.get("queue-mode", user.get("queue-mode"))
-    if not isinstance(mode, str):
-        mode = _argument_text(arguments, "x-queue-mode") or "default"
+    priority = arguments.get("x-max-priority")
     single = arguments.get("x-single-active-consumer")
     return QueueRules(
-        message_ttl_ms=least("message-ttl"),
-        expires_ms=least("expires"),
-        max_length=least("max-length"),
-        max_bytes=least("max-length-bytes"),
+        message_ttl_ms=number("message-ttl", MILLISECONDS_MAX),
+        expires_ms=number("expires", MILLISECONDS_MAX),
+        max_length=number("max-length", COUNT_MAX),
+        max_bytes=number("max-length-bytes", COUNT_MAX),
         overflow=_OVERFLOW.get(text("overflow") or "drop-head", DROP_HEAD),
         dead_letter_exchange=text("dead-letter-exchange"),
         dead_letter_key=text("dead-letter-routing-key"),
-        max_priority=_argument(arguments, "max-priority") or 0,
+        max_priority=priority.value
+        if priority is not None and isinstance(priority.value, int)
+        else 0,
         single_active=single is not None and single.value is True,
-        delivery_limit=least("delivery-limit"),
+        delivery_limit=number("delivery-limit", COUNT_MAX),
         counts_deliveries=type_of(arguments) == "quorum",
-        lazy=mode == "lazy",
+        lazy=text("queue-mode") == "lazy",
     )
-
-
-def _argument(arguments: Table, key: str) -> int | None:
-    item = arguments.get("x-" + key)
-    if item is None or isinstance(item.value, bool) or not isinstance(item.value, int):
-        return None
-    return item.value
-
-
-def _argument_text(arguments: Table, name: str) -> str | None:
-    item = arguments.get(name)
-    if item is None or not isinstance(item.value, bytes):
-        return None
-    return item.value.decode("utf-8", "replace")
-
-
-def _number(definition: Definition, key: str) -> int | None:
-    value = definition.get(key)
-    if isinstance(value, bool) or not isinstance(value, int):
-        return None
-    return value

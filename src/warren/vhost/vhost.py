@@ -14,10 +14,10 @@ from warren.protocol.value import Table
 from warren.queues import Consumer, Queue, Turn
 from warren.queues.turn import Chore
 from warren.routing import Exchange, RoutingTable, Sink, predeclare
-from warren.vhost.change import Change, ExchangeDelete, PolicyPut, QueueDelete
+from warren.vhost.change import Change, ExchangeDelete, QueueDelete
 from warren.vhost.dead_letter import DeadLetters
 from warren.vhost.exchange_memory import ExchangeMemory
-from warren.vhost.queue_rules import rules_of
+from warren.vhost.policy_force import PolicyForce
 
 if TYPE_CHECKING:
     from warren.vhost.broker import Broker
@@ -77,9 +77,8 @@ class VHost:
         self.limits: dict[str, int] = {}
         # Parameters by component and name, as JSON.
         self.parameters: dict[tuple[str, str], bytes] = {}
-        # Policies by whether they are the operator's, and name.
-        self.policies: dict[tuple[bool, str], PolicyPut] = {}
         self.turn: Turn = broker.turn
+        self.policies = PolicyForce(self, merging=broker.merge_policies)
         self.routing = RoutingTable(name, ExchangeMemory(self))
         self.queues: dict[str, Queue] = {}
         self.sinks: dict[str, Sink] = {}
@@ -92,6 +91,7 @@ class VHost:
         self, name: str, *, durable: bool, auto_delete: bool, owner: int, arguments: Table
     ) -> Queue:
         """Make a queue; the caller has checked that it may."""
+        applied, rules = self.policies.rules_for(name, arguments)
         queue = Queue(
             name,
             self.name,
@@ -100,9 +100,10 @@ class VHost:
             auto_delete=auto_delete,
             owner=owner,
             arguments=arguments,
-            rules=rules_of(arguments),
+            rules=rules,
             keeper=self.keeper,
         )
+        queue.policy = applied
         self.queues[name] = queue
         self.sinks[name] = self.routing.add_queue(name, queue)
         self.changed()

@@ -46,6 +46,7 @@ SAMPLES: dict[str, tuple[str, str, object]] = {
     "channel_tick_interval_ms": ("1000", "1000", 1000),
     "default_consumer_prefetch": ("7", "7", 7),
     "dead_letter_counts_continue": ("no", "false", False),
+    "merge_policies": ("yes", "true", True),
     "loopback_users": ("a, b", '["a", "b"]', ("a", "b")),
     "login_failures_per_s": ("10", "10", 10),
     "default_user": ("root", '"root"', "root"),

@@ -3,7 +3,8 @@
 import pytest
 
 from warren.vhost.policy import ApplyTo, Policy
-from warren.vhost.policy_book import NOT_APPLIED, PolicyBook
+from warren.vhost.policy_book import PolicyBook
+from warren.vhost.policy_effect import NOT_APPLIED
 
 
 def policy(
@@ -67,8 +68,7 @@ def test_the_higher_priority_applies_alone_and_ties_go_by_name() -> None:
     )
     applied = book.for_queue("q", "classic")
     assert (applied.policy, applied.operator_policy) == ("a", "o1")
-    assert dict(applied.definition) == {"max-length": 1}
-    assert dict(applied.operator_definition) == {"expires": 8}
+    assert dict(applied.effective) == {"expires": 8, "max-length": 1}
     book.remove("a", operator=False)
     assert book.for_queue("q", "classic").policy == "b"
 
@@ -152,5 +152,7 @@ def test_merging_joins_all_that_match_by_priority() -> None:
     applied = book.for_queue("q", "classic")
     assert [one.name for one in applied.policies] == ["high", "low"]
     assert applied.policy == "high"
-    assert dict(applied.definition) == {"max-length": 2, "expires": 9}
-    assert dict(applied.operator_definition) == {"max-length": 5, "expires": 3}
+    assert {name: (one.value, one.policy) for name, one in applied.settings.items()} == {
+        "expires": (3, "o2"),
+        "max-length": (2, "high"),
+    }
