@@ -34,6 +34,7 @@ ENTRY_POINTS: Final[dict[str, str]] = {
     "warren.__main__": "python -m warren",
     "warren.cli.main": "the console script",
     "warren.management.__main__": "how the node starts the management process",
+    "warren.cli.ctl.main": "the console script warrenctl",
 }
 # Packages whose public names are for users' code.
 SHIPPED: Final = ("warren.testing", "warren.sim")

@@ -6,10 +6,9 @@ Plain blocking socket and JSON: importing an event loop would take longer than t
 import json
 import os
 import socket
-from argparse import Namespace
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final, cast
+from typing import Final, Protocol, cast
 
 from warren.cli.exit import FAILED, NOT_PERMITTED, TIMEOUT, UNAVAILABLE, CliError
 from warren.server.place import SOCKET_NAME, default_data_dir
@@ -19,7 +18,15 @@ REPLY_OCTETS_MAX: Final = 64 << 20
 _CHUNK_OCTETS: Final = 1 << 18
 
 
-def socket_path(given: Namespace, env: Mapping[str, str]) -> Path:
+class Given(Protocol):
+    """Options that name a node."""
+
+    socket: str | None
+    data_dir: str | None
+    config: str | None
+
+
+def socket_path(given: Given, env: Mapping[str, str]) -> Path:
     """Return the control socket that the options and the environment name."""
     if given.socket:
         return Path(given.socket)
@@ -33,7 +40,7 @@ def socket_path(given: Namespace, env: Mapping[str, str]) -> Path:
     return (Path(named) if named else default_data_dir(env)) / SOCKET_NAME
 
 
-def _configured(given: Namespace, env: Mapping[str, str]) -> Path:
+def _configured(given: Given, env: Mapping[str, str]) -> Path:
     from warren.server.config import load
     from warren.server.config_entry import Entry
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 from warren.cli.client import ask, socket_path
 from warren.cli.exit import CONFIG, FAILED, OK, TIMEOUT, UNAVAILABLE, CliError
+from warren.cli.reply import Reply
 
 if TYPE_CHECKING:
     from warren.server.view import (
@@ -111,7 +112,7 @@ def list_queues(words: Sequence[str]) -> int:
     parser.add_argument("--vhost", "-p", default=None, help="only this virtual host")
     given = parser.parse_args(words)
     args = {"offset": given.offset, "limit": given.limit, "vhost": given.vhost}
-    raw = _ask(given, "list_queues", args)
+    raw = _ask(given, "queue_page", args)
     if given.json:
         return _print_json(raw)
     from warren.cli.render import paint, queues_text
@@ -123,7 +124,7 @@ def list_queues(words: Sequence[str]) -> int:
 def list_connections(words: Sequence[str]) -> int:
     """Print a page of connections."""
     given = _page_parser("list-connections", "Client connections by name.").parse_args(words)
-    raw = _ask(given, "list_connections", {"offset": given.offset, "limit": given.limit})
+    raw = _ask(given, "connection_page", {"offset": given.offset, "limit": given.limit})
     if given.json:
         return _print_json(raw)
     from warren.cli.render import connections_text, paint
@@ -142,7 +143,7 @@ def stop(words: Sequence[str]) -> int:
     deadline = time.monotonic() + given.timeout
     raw = ask(path, "stop", {"reason": given.reason}, timeout_s=given.timeout)
     pid = int(json.loads(raw)["pid"])
-    while not given.no_wait and (_lives(pid) or _answers(path)):
+    while not given.no_wait and (lives(pid) or _answers(path)):
         if time.monotonic() > deadline:
             message = f"process {pid} still runs after {given.timeout:g} s; see the node's log"
             raise CliError(message, TIMEOUT)
@@ -153,7 +154,7 @@ def stop(words: Sequence[str]) -> int:
     return OK
 
 
-def _lives(pid: int) -> bool:
+def lives(pid: int) -> bool:
     """Whether a process still runs; one that only waits to be collected does not."""
     if pid == os.getpid():
         return False
@@ -202,22 +203,8 @@ def _ask(given: Namespace, command: str, args: Mapping[str, object]) -> bytes:
     return ask(path, command, args, timeout_s=given.timeout)
 
 
-class _Reply(dict[str, object]):
-    """A JSON object whose fields are read like those of the reply's type in `server.view`.
-
-    Decoding into that type would import more than the question is worth.
-    """
-
-    def __getattr__(self, name: str) -> object:
-        try:
-            return self[name]
-        except KeyError:
-            message = f"the node's reply is of another version ({name} is missing); try --json"
-            raise CliError(message, FAILED) from None
-
-
 def _read(raw: bytes) -> object:
-    return json.loads(raw, object_hook=_Reply)
+    return json.loads(raw, object_hook=Reply)
 
 
 def _print_json(raw: bytes) -> int:

@@ -1,8 +1,7 @@
 """Commands that close connections (CE-31): the client is told 320 and the operator's reason."""
 
-import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, Final, final
+from typing import TYPE_CHECKING, Annotated, final
 
 from msgspec import Meta, Struct
 
@@ -10,15 +9,13 @@ from warren.server.changing import Args, Done, Name, user_named
 from warren.server.closing import Closing, close
 from warren.server.control import Code, Command, ControlError, command
 from warren.server.hub import Link
+from warren.server.pid import read_pid
 from warren.server.view import NodeView
 
 if TYPE_CHECKING:
     from warren.server.node import Node
 
 Reason = Annotated[str, Meta(max_length=1024)]
-
-# A process id: node, creation, the connection's identity on the node, channel.
-_PID: Final = re.compile(r"<.+\.\d+\.(\d{1,20})\.\d+>")
 
 
 class CloseArgs(Args, frozen=True, kw_only=True):
@@ -57,9 +54,13 @@ class _Connections:
 
     def named(self, name: str) -> Link:
         """Find a connection by its process id, or by its name with or without the local end."""
-        written = _PID.fullmatch(name)
-        if written is not None:
-            link = self.hub.links.get(int(written[1]))
+        pid = read_pid(name)
+        # One of another node, or of this one before it was started again, names nobody here.
+        if pid is not None and (pid.node, pid.creation) == (
+            self.node.broker.node_name,
+            self.node.creation,
+        ):
+            link = self.hub.links.get(pid.identity)
             if link is not None:
                 return link
         peer = name.partition(" -> ")[0]

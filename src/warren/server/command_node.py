@@ -100,6 +100,6 @@ COMMANDS: Final = (
     command("health", "Check the node.", NoArgs, Health, lambda view, _: view.health()),
     command("stop", "Stop the node in good order.", StopArgs, StopReply, _stop),
     command("diag", "What a bug report needs.", NoArgs, Diag, lambda view, _: view.diag()),
-    command("list_queues", "List queues.", QueueArgs, QueuePage, _queues),
-    command("list_connections", "List connections.", PageArgs, ConnectionPage, _connections),
+    command("queue_page", "Some of the queues.", QueueArgs, QueuePage, _queues),
+    command("connection_page", "Some of the connections.", PageArgs, ConnectionPage, _connections),
 )

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING
 from warren.server import (
     command_connection,
     command_feed,
+    command_list,
     command_node,
     command_parameter,
     command_permission,
     command_policy,
     command_queue,
+    command_runtime,
     command_tls,
     command_user,
     command_vhost,
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
 def commands(node: "Node") -> Iterator[Command]:
     """Return the commands of a node."""
     yield from command_node.COMMANDS
+    yield from command_list.commands(node)
+    yield from command_runtime.commands(node)
     yield from command_user.commands(node)
     yield from command_vhost.commands(node)
     yield from command_permission.commands(node)

@@ -9,12 +9,13 @@ import asyncio
 import os
 import socket
 import stat
+from collections.abc import AsyncGenerator
 from contextlib import aclosing, suppress
 from pathlib import Path
-from typing import Final, final
+from typing import Final, Protocol, final
 
 from warren.core.log import EventLog
-from warren.server.control import Code, Control, ControlError, refused
+from warren.server.control import Code, ControlError, refused
 
 # Arguments are names; the longest name is 255 octets.
 REQUEST_OCTETS_MAX: Final = 65_536
@@ -30,11 +31,17 @@ class SocketInUseError(Exception):
     """The path of the control socket cannot be taken."""
 
 
+class Answering(Protocol):
+    """Whoever answers: a node's `Control`, or the `App` that has a node or none."""
+
+    def replies(self, request: bytes) -> AsyncGenerator[bytes]: ...
+
+
 @final
 class ControlServer:
-    """Serves `Control` on a socket file."""
+    """Serves the control interface on a socket file."""
 
-    def __init__(self, path: Path, control: Control, log: EventLog) -> None:
+    def __init__(self, path: Path, control: Answering, log: EventLog) -> None:
         self._path = path
         self._control = control
         self._log = log

@@ -56,10 +56,12 @@ class MemoryMonitor:
         self.alarms = alarms
         self.limit = limit_bytes(settings, total_bytes())
         self.used = 0
+        # Somebody has set the alarm; it stays until they clear it.
+        self.by_hand = False
 
     def check(self) -> Edge | None:
         """Measure; return the edge if the alarm changes."""
         self.used = resident_bytes()
-        if self.used > self.limit:
+        if self.by_hand or self.used > self.limit:
             return self.alarms.set(self.alarm)
         return self.alarms.clear(self.alarm)

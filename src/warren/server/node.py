@@ -19,7 +19,7 @@ from typing import Final, Protocol, final
 import warren
 from warren.core import AmqpError, Clock, reply
 from warren.core.log import EventLog
-from warren.flow import Change
+from warren.flow import Change, Edge
 from warren.protocol.value import Table, field
 from warren.runtime import SystemRandom
 from warren.security import Attempts, Mechanisms, Permissions, UserStore
@@ -89,6 +89,9 @@ class NodeLog(EventLog, Protocol):
     def tell_suppressed(self) -> None:
         """Tell of storms of one reason that ended; called once a second."""
 
+    def level(self, level: str) -> None:
+        """Change the least level that is written."""
+
 
 @final
 class Node:
@@ -105,6 +108,8 @@ class Node:
         self.loop = loop
         self.clock = clock
         self.log = log
+        # When it began, in seconds: part of the process ids that are shown to people.
+        self.creation = clock.wall_ns() // 1_000_000_000
         random = SystemRandom()
         self.broker = Broker(
             node_name=settings.node_name,
@@ -180,26 +185,27 @@ class Node:
 
     def monitor(self) -> None:
         """Once a second: memory, and the ends of log storms."""
-        edge = self.memory.check()
-        if edge is not None:
-            self.log.event(
-                "warning",
-                edge.change.value,
-                {
-                    "source": edge.alarm.source.value,
-                    "node": edge.alarm.node,
-                    "used": self.memory.used,
-                    "limit": self.memory.limit,
-                },
-            )
-            self.tell_alarms()
-            if edge.change is Change.SET:
-                gc.collect()
+        self.check_memory()
         self.tell_brakes()
         self.log.tell_suppressed()
         self.view.sample()
         if not self.stopping:
             self.next_monitor = self.loop.call_later(MONITOR_S, self.monitor)
+
+    def check_memory(self) -> None:
+        self.tell_edge(self.memory.check())
+
+    def tell_edge(self, edge: Edge | None) -> None:
+        """An alarm has changed, or has not: the log and the connections hear of it."""
+        if edge is None:
+            return
+        facts: dict[str, object] = {"source": edge.alarm.source.value, "node": edge.alarm.node}
+        if edge.alarm == self.memory.alarm:
+            facts |= {"used": self.memory.used, "limit": self.memory.limit}
+        self.log.event("warning", edge.change.value, facts)
+        self.tell_alarms()
+        if edge.change is Change.SET:
+            gc.collect()
 
     def tell_brakes(self) -> None:
         """Addresses that failed to log in too often and have stopped doing so."""

@@ -13,15 +13,15 @@ from warren.runtime import SystemClock
 from warren.runtime.lock import FileLock
 from warren.runtime.loop import loop_name, new_loop
 from warren.runtime.process import raise_descriptor_limit
+from warren.server.app import App
 from warren.server.banner import banner
 from warren.server.config import Settings
 from warren.server.control_socket import ControlServer
 from warren.server.logs import Log, open_log
-from warren.server.management import Management
 from warren.server.metadata_file import FILE_NAME
 from warren.server.metadata_store import MetadataStore
 from warren.server.node import Node
-from warren.server.notify import notifier, watchdog_interval_ns
+from warren.server.notify import Notifier, notifier, watchdog_interval_ns
 
 
 def run(settings: Settings) -> int:
@@ -38,11 +38,8 @@ def run(settings: Settings) -> int:
     loop = new_loop()
     try:
         asyncio.set_event_loop(loop)
-        store = None
-        if settings.metadata_store == "disk":
-            store = MetadataStore(settings.data_dir / FILE_NAME)
-        node = Node(settings, loop, clock, log, notifier(), store)
-        loop.run_until_complete(_serve(node, log))
+        app = App(settings.node_name, log, lambda: _node(settings, loop, clock, log))
+        loop.run_until_complete(_serve(app, settings, log))
         return 0
     finally:
         loop.run_until_complete(loop.shutdown_asyncgens())
@@ -51,40 +48,46 @@ def run(settings: Settings) -> int:
         lock.release()
 
 
-async def _serve(node: Node, log: Log) -> None:
+def _node(
+    settings: Settings, loop: asyncio.AbstractEventLoop, clock: SystemClock, log: Log
+) -> Node:
+    store = None
+    if settings.metadata_store == "disk":
+        store = MetadataStore(settings.data_dir / FILE_NAME)
+    return Node(settings, loop, clock, log, notifier(), store)
+
+
+async def _serve(app: App, settings: Settings, log: Log) -> None:
     """Start, say so, and wait for the end."""
-    loop = node.loop
+    loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, node.stop, f"signal {number.name}")
-    loop.add_signal_handler(signal.SIGHUP, _hang_up, node, log)
-    control = ControlServer(node.settings.socket_path(), node.control, log)
-    management = Management(node)
+        loop.add_signal_handler(number, app.stop, f"signal {number.name}")
+    loop.add_signal_handler(signal.SIGHUP, _hang_up, app, log)
+    control = ControlServer(settings.socket_path(), app, log)
     try:
         await control.start()
-        management.listen()
-        await node.start()
-        management.start()
+        node = await app.start()
         watchdog_ns = watchdog_interval_ns()
         if watchdog_ns:
-            _watchdog(node, watchdog_ns / 1e9)
+            _watchdog(loop, node.notifier, watchdog_ns / 1e9)
         _say_where(node)
         node.notifier.ready("serving")
-        await node.ended()
+        del node
+        await app.over.wait()
     finally:
-        node.feeds.close()
-        await management.close()
         await control.close()
 
 
-def _hang_up(node: Node, log: Log) -> None:
+def _hang_up(app: App, log: Log) -> None:
     """Files were moved or replaced: take the new ones."""
     log.reopen()
-    node.tls.reload_soon()
+    if app.node is not None:
+        app.node.tls.reload_soon()
 
 
-def _watchdog(node: Node, interval_s: float) -> None:
-    node.notifier.watchdog()
-    node.loop.call_later(interval_s, _watchdog, node, interval_s)
+def _watchdog(loop: asyncio.AbstractEventLoop, manager: Notifier, interval_s: float) -> None:
+    manager.watchdog()
+    loop.call_later(interval_s, _watchdog, loop, manager, interval_s)
 
 
 def _say_where(node: Node) -> None:

@@ -102,6 +102,8 @@ class Connection:
         self.handshake_step = 0
         self.channels: dict[int, Channel] = {}
         self.user = ""
+        # How it logged in.
+        self.mechanism = ""
         # Its login was refused; it only lingers.
         self.refused = False
         self.home: VHost | None = None

@@ -149,6 +149,7 @@ def _on_start_ok(connection: "Connection", method: ConnectionStartOk) -> None:
         return
     broker.attempts.succeeded(PROTOCOL)
     connection.user = verdict.name
+    connection.mechanism = method.mechanism
     settings = connection.settings
     tune = ConnectionTune(
         channel_max=settings.channel_max,

@@ -46,6 +46,9 @@ class KeptLog:
     def tell_suppressed(self) -> None:
         """Nothing is suppressed here."""
 
+    def level(self, level: str) -> None:
+        """All levels are kept."""
+
     def on_loop_error(self, loop: object, context: Mapping[str, object]) -> None:
         """An exception that reached the event loop: a mistake of ours, and not to be missed."""
         error = context.get("exception")

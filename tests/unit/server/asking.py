@@ -27,6 +27,9 @@ class QuietLog(FakeLog):
     def tell_suppressed(self) -> None:
         pass
 
+    def level(self, level: str) -> None:
+        pass
+
 
 class Asker:
     """A node and its control interface; nothing listens."""

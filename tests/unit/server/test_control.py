@@ -144,12 +144,12 @@ def test_stop_is_told_to_the_node_with_its_reason(control: Control, node: FakeNo
 
 
 def test_lists_come_in_pages(control: Control) -> None:
-    page = ask(control, "list_queues", offset=2, limit=3)["ok"]
+    page = ask(control, "queue_page", offset=2, limit=3)["ok"]
     assert page["total"] == 2500
     assert [row["name"] for row in page["rows"]] == ["q2", "q3", "q4"]
-    assert len(ask(control, "list_queues", limit=1000)["ok"]["rows"]) == 1000
-    assert ask(control, "list_queues", vhost="x")["ok"] == {"total": 0, "rows": []}
-    assert ask(control, "list_connections")["ok"]["rows"][0]["name"] == NAME
+    assert len(ask(control, "queue_page", limit=1000)["ok"]["rows"]) == 1000
+    assert ask(control, "queue_page", vhost="x")["ok"] == {"total": 0, "rows": []}
+    assert ask(control, "connection_page")["ok"]["rows"][0]["name"] == NAME
 
 
 def test_diag_shows_settings_with_origins_and_no_secrets(control: Control) -> None:
@@ -166,9 +166,9 @@ def test_diag_shows_settings_with_origins_and_no_secrets(control: Control) -> No
         ("status", {"x": 1}),
         ("why", {"subject": 1}),
         ("why", {"subject": "x" * 1025}),
-        ("list_queues", {"offset": -1}),
-        ("list_queues", {"limit": 1001}),
-        ("list_queues", {"limit": 0}),
+        ("queue_page", {"offset": -1}),
+        ("queue_page", {"limit": 1001}),
+        ("queue_page", {"limit": 0}),
         ("stop", {"reason": "x" * 256}),
     ],
 )

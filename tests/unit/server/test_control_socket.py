@@ -211,7 +211,7 @@ def test_a_client_that_does_not_read_is_dropped(
     async def use(served: Served) -> None:
         _, writer = await served.open()
         writer.transport.pause_reading()  # type: ignore[attr-defined]
-        request = b'{"v":1,"command":"list_queues","args":{"limit":1000}}\n'
+        request = b'{"v":1,"command":"queue_page","args":{"limit":1000}}\n'
         for _ in range(200):
             writer.write(request)
         for _ in range(500):
