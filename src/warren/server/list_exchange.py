@@ -5,6 +5,7 @@ from typing import Final
 from warren.routing import Exchange
 from warren.routing.listing import BindingRow
 from warren.server.list_cell import Cell, typed_table
+from warren.vhost.policy_force import in_force
 
 EXCHANGE_CELLS: Final[dict[str, Cell[Exchange]]] = {
     "name": lambda one: one.name,
@@ -13,7 +14,7 @@ EXCHANGE_CELLS: Final[dict[str, Cell[Exchange]]] = {
     "auto_delete": lambda one: one.auto_delete,
     "internal": lambda one: one.internal,
     "arguments": lambda one: typed_table(one.arguments),
-    "policy": lambda one: None,
+    "policy": lambda one: in_force(one).policy or None,
 }
 
 BINDING_CELLS: Final[dict[str, Cell[BindingRow]]] = {

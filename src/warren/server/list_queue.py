@@ -6,6 +6,7 @@ octets of messages that are out, nor which of its messages are persistent.
 
 from typing import Final
 
+from msgspec import Raw
 from mypy_extensions import i64
 
 from warren.protocol.properties import decode
@@ -14,6 +15,8 @@ from warren.queues.message import Message
 from warren.queues.queue import GATE_SUSPENDED
 from warren.server.list_cell import Cell, typed_table
 from warren.server.pid import Pid
+from warren.vhost.policy_effect import as_json
+from warren.vhost.policy_force import in_force
 
 # What a message in memory costs besides its octets, on average.
 MESSAGE_COST: Final = 120
@@ -74,9 +77,9 @@ def queue_cells(node: str, creation: int) -> dict[str, QueueCell]:
         "durable": lambda one: one.durable,
         "auto_delete": lambda one: one.auto_delete,
         "arguments": lambda one: typed_table(one.arguments),
-        "policy": lambda one: None,
-        "operator_policy": lambda one: None,
-        "effective_policy_definition": lambda one: [],
+        "policy": lambda one: in_force(one).policy or None,
+        "operator_policy": lambda one: in_force(one).operator_policy or None,
+        "effective_policy_definition": lambda one: Raw(as_json(in_force(one).effective)),
         "pid": lambda one: pid,
         "owner_pid": lambda one: str(Pid(node, creation, one.owner)) if one.owner else None,
         "exclusive": lambda one: one.owner != 0,

@@ -162,7 +162,7 @@ def told(refusal: RefusedError, verb: str) -> CtlError | Misuse:
     if refusal.code in {"exists", "internal"}:
         return failed(text, SOFTWARE)
     if refusal.code == "unknown_command":
-        return failed("the node does not know this command", UNAVAILABLE)
+        return failed(f"this node cannot do that: {text}")
     fix = refusal.fix and f"\n{refusal.fix}"
     return failed(text + fix, UNAVAILABLE)
 

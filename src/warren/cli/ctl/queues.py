@@ -42,23 +42,24 @@ def purge_queue(call: Call) -> None:
 
 
 def sync_queue(call: Call) -> None:
-    _mirrors(call, f"Synchronising queue '{call.arguments[0]}' in vhost '{call.vhost}' ...")
+    name = call.arguments[0]
+    call.banner(f"Synchronising queue '{name}' in vhost '{call.vhost}' ...")
+    # No queue has mirrors.
+    raise failed("not_mirrored" if _exists(call, name) else "not_found")
 
 
 def cancel_sync_queue(call: Call) -> None:
-    _mirrors(
-        call, f"Stopping synchronising queue '{call.arguments[0]}' in vhost '{call.vhost}' ..."
-    )
-
-
-def _mirrors(call: Call, banner: str) -> None:
-    """A queue without mirrors has nothing to synchronise; there are no others yet."""
-    call.banner(banner)
-    rows = call.rows("list_queues", vhost=call.vhost, columns=("name",))
-    # All rows are read: the link goes on behind them.
-    if call.arguments[0] not in {row[0] for row in rows}:
+    name = call.arguments[0]
+    call.banner(f"Stopping synchronising queue '{name}' in vhost '{call.vhost}' ...")
+    if not _exists(call, name):
         raise failed("not_found")
-    call.done()
+    call.done("not_syncing")
+
+
+def _exists(call: Call, name: str) -> bool:
+    rows = call.rows("list_queues", vhost=call.vhost, columns=("name",))
+    # All rows are read, also behind the one: the link goes on behind them.
+    return name in {row[0] for row in rows}
 
 
 def close_connection(call: Call) -> None:

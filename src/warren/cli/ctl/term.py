@@ -10,7 +10,7 @@ from typing import Final, cast
 
 TABLES: Final = frozenset({"arguments", "client_properties"})
 # JSON that is shown as text, in JSON too (T-19).
-TEXTS: Final = frozenset({"definition", "value", "limits"})
+TEXTS: Final = frozenset({"definition", "effective_policy_definition", "value", "limits"})
 ATOMS: Final = frozenset(
     {
         "state",
@@ -95,7 +95,9 @@ def term(column: str, value: object) -> str:
         return atom(value) if column in ATOMS else binary(value)
     if isinstance(value, dict):
         return (
-            "[" + ",".join(f"{{{atom(key)},{term('', one)}}}" for key, one in value.items()) + "]"
+            "["
+            + ",".join(f"{{{atom(key)},{term(column, one)}}}" for key, one in value.items())
+            + "]"
         )
     if isinstance(value, list):
         inside = ",".join(term(column, one) for one in value)
