@@ -97,6 +97,11 @@ def encode_table(table: Table) -> bytes:
     return out.getvalue()
 
 
+def decode_value(data: bytes, pos: i64, end: i64) -> Field:
+    """Decode the one value whose type letter is at `pos`."""
+    return _value(data, pos, value_end(data, pos, end), 1)
+
+
 def value_end(data: bytes, pos: i64, end: i64) -> i64:
     """Return where the value ends whose type letter is at `pos`."""
     if pos >= end:
