@@ -6,13 +6,11 @@ cost every turn the same.
 
 from typing import TYPE_CHECKING, Final, final
 
-from mypy_extensions import mypyc_attr
+from mypy_extensions import i64, mypyc_attr
 
-from warren.queues.timer import Timers
+from warren.queues.timer import Timer, Timers
 
 if TYPE_CHECKING:
-    from mypy_extensions import i64
-
     from warren.queues.backlog import Block
     from warren.queues.queue import Queue
 
@@ -26,6 +24,10 @@ TURN_MESSAGES: Final = 8192
 FREED_BLOCKS: Final = 16
 # Timers fired in one turn; most only note that there is something to do, some delete a queue.
 FIRED_TIMERS: Final = 128
+# What all that is due together may do in one turn, in messages.
+DUE_MESSAGES: Final[i64] = 512
+# How long something that is due rests after a mistake of ours.
+REST_NS: Final[i64] = 1_000_000_000
 
 
 # Tests and later parts may bring interpreted chores: a step is far above the cost of the call.
@@ -36,6 +38,30 @@ class Chore:
     def step(self) -> bool:
         """Do one bounded slice; True when all is done."""
         return True
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Due(Timer):
+    """A timer behind which there may be much to do: it has a slice of every turn until it is done.
+
+    Unlike chores, which wait for each other, all that is due goes on in every turn.
+    """
+
+    def __init__(self, turn: "Turn") -> None:
+        super().__init__()
+        self.turn = turn
+        # It is in `Turn.due`; `step` takes this back when nothing is left to do now.
+        self.waiting = False
+
+    def fire(self, now_ns: i64) -> None:
+        if not self.waiting:
+            self.waiting = True
+            self.turn.due.append(self)
+
+    def step(self, now_ns: i64, most: i64) -> i64:
+        """Do up to `most` messages' work; return how much it was."""
+        self.waiting = False
+        return 0
 
 
 @final
@@ -53,6 +79,7 @@ class Turn:
         self.queues: list[Queue] = []
         self.garbage: list[Block] = []
         self.chores: list[Chore] = []
+        self.due: list[Due] = []
         self.timers = Timers()
         # For the driver to tell and to clear.
         self.failures: list[Failure] = []
@@ -61,7 +88,9 @@ class Turn:
 
     def run(self) -> bool:
         """Do one slice of everything pending; True if something is left for the next turn."""
-        due = bool(self.timers.heap) and self._fire()
+        more = bool(self.timers.heap) and self._fire()
+        if self.due:
+            self._step_due()
         if self.queues:
             queues = self._next_queues()
             most = min(PUMP_MESSAGES, TURN_MESSAGES // len(queues))
@@ -77,7 +106,9 @@ class Turn:
             self._free()
         if self.chores and self._step():
             del self.chores[0]
-        return due or bool(self.queues) or bool(self.garbage) or bool(self.chores)
+        if self.due or self.queues:
+            return True
+        return more or bool(self.garbage) or bool(self.chores)
 
     def _next_queues(self) -> "list[Queue]":
         """Take the queues that have waited longest; at most `TURN_QUEUES`."""
@@ -101,6 +132,26 @@ class Turn:
         except Exception as error:  # A supervisor: the timer that failed is gone already.
             self.failures.append(Failure(None, error))
             return True
+
+    def _step_due(self) -> None:
+        """Share one slice among all that is due; who had none is first in the next turn."""
+        every = self.due
+        self.due = []
+        left = DUE_MESSAGES
+        index: i64 = 0
+        while index < len(every) and left > 0:
+            one = every[index]
+            index += 1
+            try:
+                left -= one.step(self.now_ns, left)
+            except Exception as error:  # A supervisor: it goes on after a rest.
+                self.failures.append(Failure(None, error))
+                one.waiting = False
+                self.timers.arm(one, self.now_ns + REST_NS)
+            if one.waiting:
+                self.due.append(one)
+        if index < len(every):
+            self.due = every[index:] + self.due
 
     def _free(self) -> None:
         left = FREED_BLOCKS
