@@ -7,7 +7,7 @@ exchange goes is the business of an `ExchangeKeeper`; the table tells it, and kn
 
 from typing import TYPE_CHECKING
 
-from mypy_extensions import mypyc_attr
+from mypy_extensions import i64, mypyc_attr
 
 if TYPE_CHECKING:
     from warren.routing.exchange import Exchange
@@ -21,6 +21,10 @@ class ExchangeKeeper:
     def seed(self) -> int:
         """Return 32 random bits for an exchange that chooses at random."""
         return 0x9E3779B9
+
+    def wall_ms(self) -> i64:
+        """Return the time of day, for messages that are to be delivered at a point in time."""
+        return 0
 
     def target_for(self, exchange: "Exchange") -> object | None:
         """Return what stands behind the sink of a new exchange."""

@@ -10,6 +10,7 @@ from warren.core import AmqpError
 from warren.core.reply import COMMAND_INVALID, PRECONDITION_FAILED
 from warren.protocol.value import Table
 from warren.routing.chance import RandomChoice
+from warren.routing.delayed import DELAYED_MESSAGE, DelayedMessage, delayed_type
 from warren.routing.direct import Direct, Fanout
 from warren.routing.hashing import ConsistentHash, ModulusHash
 from warren.routing.headers import Headers
@@ -25,6 +26,7 @@ KINDS: Final[tuple[str, ...]] = (
     "headers",
     "topic",
     "x-consistent-hash",
+    DELAYED_MESSAGE,
     "x-modulus-hash",
     "x-random",
     "x-recent-history",
@@ -55,6 +57,9 @@ def new_matcher(kind: str, arguments: Table, keeper: ExchangeKeeper) -> Matcher:
         return RandomChoice(keeper.seed())
     if kind == "x-recent-history":
         return RecentHistory(arguments)
+    if kind == DELAYED_MESSAGE:
+        inner = delayed_type(arguments)
+        return DelayedMessage(inner, new_matcher(inner, arguments, keeper), keeper)
     raise AmqpError(COMMAND_INVALID, f"unknown exchange type '{kind}'")
 
 

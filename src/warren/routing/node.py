@@ -127,6 +127,7 @@ class Reach:
     `found` tells whether the exchange being matched has any destination, reached before or not:
     that, and not a new destination, is what keeps its alternate exchange out (EE-2).
     `props` are the message's properties, for types that look at them; empty when unknown.
+    `refusal` is what is wrong with them for a delay (`protocol.delay`), 0 when nothing is.
     """
 
     def __init__(self) -> None:
@@ -135,11 +136,13 @@ class Reach:
         self.sinks: list[Sink] = []
         self.exchanges: list[Node] = []
         self.props: bytes = b""
+        self.refusal: i64 = 0
 
     def begin(self) -> None:
         self.serial += 1
         self.found = False
         self.props = b""
+        self.refusal = 0
         self.sinks = []
         if self.exchanges:
             self.exchanges = []

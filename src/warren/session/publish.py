@@ -11,6 +11,7 @@ from librt.strings import read_i64_be
 from mypy_extensions import i64
 
 from warren.core import AmqpError, reply
+from warren.protocol.delay import refusal_text
 from warren.protocol.methods import BasicReturn
 from warren.protocol.properties import (
     P_BAD_MODE,
@@ -395,6 +396,8 @@ def _route_again(
     exchange = routing.exchange_by_key(name)
     assert exchange is not None
     sinks = routing.route(exchange, key, extra, headers, props)
+    if routing.reach.refusal:
+        raise _refused(refusal_text(routing.reach.refusal))
     return Route(
         route.key,
         tail,

@@ -12,6 +12,7 @@ from warren.core import Clock, Random
 from warren.core.log import EventLog
 from warren.flow import Alarms, WaitBook
 from warren.queues import Outlet, Turn
+from warren.queues.delayed import Held
 from warren.queues.rules import DEATHS
 from warren.security import Attempts, Mechanisms, Permissions, UserStore
 from warren.vhost.metadata import MemoryBackend, Metadata, Sessions
@@ -65,6 +66,10 @@ class Broker:
         self.attempts = attempts or Attempts()
         self.turn = Turn()
         self.totals = Totals()
+        # The delayed messages of all exchanges.
+        self.delayed = Held()
+        # What turns the node's clock into epoch time, so that delays do not follow its steps.
+        self.epoch_ns: i64 = clock.wall_ns() - clock.monotonic_ns()
         self.alarms = Alarms()
         self.waits = WaitBook()
         self.vhosts: dict[str, VHost] = {}

@@ -123,7 +123,7 @@ class DeadLetters(QueueKeeper):
         epitaph = self._epitaph(queue, message, reason)
         keys = epitaph.keys
         sinks = routing.route(
-            exchange, keys[0], keys[1:] if len(keys) > 1 else None, epitaph.headers
+            exchange, keys[0], keys[1:] if len(keys) > 1 else None, epitaph.headers, epitaph.props
         )
         if not sinks:
             return

@@ -6,15 +6,20 @@ let go when the exchange is deleted, and what it kept is published again through
 
 from typing import TYPE_CHECKING, Final, cast, final
 
+from mypy_extensions import i64
+
 from warren.protocol.properties import P_HEADERS, P_ROUTED_HEADERS, headers_of
-from warren.protocol.value import LONG_STRING, Field, Table
 from warren.queues import Message, QueueRef
+from warren.queues.delayed import Delayed
 from warren.queues.history import History
 from warren.queues.turn import Chore
 from warren.routing import Binding, Exchange, ExchangeKeeper, RoutingTable
+from warren.routing.delayed import DELAYED_MESSAGE
 from warren.routing.recent import history_length
+from warren.vhost.delayed_exchange import copied_keys, end_delayed, new_delayed
 
 if TYPE_CHECKING:
+    from warren.protocol.value import Table
     from warren.routing import Node, Sink
     from warren.vhost.vhost import VHost
 
@@ -30,9 +35,14 @@ class ExchangeMemory(ExchangeKeeper):
     def seed(self) -> int:
         return int.from_bytes(self.vhost.broker.random.octets(4), "big")
 
+    def wall_ms(self) -> i64:
+        return i64(self.vhost.broker.clock.wall_ns()) // 1_000_000
+
     def target_for(self, exchange: Exchange) -> object | None:
         if exchange.kind == "x-recent-history":
             return History(exchange.name, history_length(exchange.arguments))
+        if exchange.kind == DELAYED_MESSAGE:
+            return new_delayed(self.vhost, exchange)
         return None
 
     def bound(self, exchange: Exchange, binding: Binding) -> None:
@@ -47,6 +57,8 @@ class ExchangeMemory(ExchangeKeeper):
         kept = _kept_by(exchange)
         if isinstance(kept, History):
             kept.close()
+        elif isinstance(kept, Delayed):
+            end_delayed(self.vhost, exchange, kept)
 
 
 def _kept_by(exchange: Exchange) -> object | None:
@@ -91,20 +103,8 @@ def publish_again(routing: RoutingTable, exchange: Exchange, message: Message) -
     if message.traits & P_HEADERS:
         headers = headers_of(message.props)
         if headers is not None and message.traits & P_ROUTED_HEADERS:
-            extra = _copied_keys(headers)
+            extra = copied_keys(headers)
     for sink in routing.route(exchange, message.routing_key(), extra, headers, message.props):
         target = sink.target
         assert isinstance(target, QueueRef)
         target.publish(message, None, 0)
-
-
-def _copied_keys(headers: Table) -> list[bytes]:
-    """The routing keys of CC, which was checked when the message was published."""
-    keys: list[bytes] = []
-    item = headers.get("CC")
-    if item is not None and isinstance(item.value, list):
-        for entry in item.value:
-            if isinstance(entry, Field) and entry.kind == LONG_STRING:
-                assert isinstance(entry.value, bytes)
-                keys.append(entry.value)
-    return keys

@@ -259,3 +259,22 @@ def test_a_delivery_is_taken_back_at_its_time(warren_broker: Broker) -> None:
         warren_broker.clock.advance(seconds=0.2)
         assert warren_broker.ready("q") == 1
         assert channel.expect("channel.close").reply_code == 406
+
+
+def test_delayed_messages_come_at_their_times_at_once(warren_broker: Broker) -> None:
+    warren_broker.declare_queue("q")
+    warren_broker.clock.stop()
+    with client_of(warren_broker) as client:
+        channel = client.channel()
+        arguments = {"x-delayed-type": "fanout"}
+        channel.exchange_declare("later", "x-delayed-message", arguments=arguments)
+        channel.queue_bind("q", "later")
+        for minutes in (90, 30, 60):
+            headers = {"x-delay": minutes * 60_000}
+            channel.publish(b"%d" % minutes, exchange="later", headers=headers)
+        warren_broker.clock.advance(minutes=59)
+        assert warren_broker.ready("q") == 1
+        warren_broker.clock.advance(minutes=1, milliseconds=5)
+        assert warren_broker.ready("q") == 2
+        warren_broker.clock.advance(minutes=30)
+        assert [channel.get("q", no_ack=True).body for _ in range(3)] == [b"30", b"60", b"90"]
