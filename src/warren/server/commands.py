@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from warren.server import (
     command_connection,
+    command_delayed,
     command_feed,
     command_list,
     command_node,
@@ -38,5 +39,6 @@ def commands(node: "Node") -> Iterator[Command]:
     yield from command_connection.commands(node)
     yield from command_queue.commands(node)
     yield from command_policy.commands(node)
+    yield from command_delayed.commands(node)
     yield from command_tls.commands(node)
     yield from command_feed.commands(node)
