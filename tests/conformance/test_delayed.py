@@ -1,7 +1,6 @@
 """Exchanges of type x-delayed-message: what is held, for how long, and where it goes then."""
 
 import time
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -18,7 +17,7 @@ EARLY_SECONDS = 0.001
 
 
 @pytest.fixture
-def later(timed: Timed) -> Iterator[Channel]:
+def later(timed: Timed) -> Channel:
     """A channel of a broker whose clock stands still."""
     return timed.connect().channel()
 
