@@ -104,8 +104,11 @@ SCENARIOS: tuple[Scenario, ...] = (
         FLOOD + "--size 128 --exchange topic --routing-keys 1000000 --bind-each-key",
         quick=False,
     ),
+    one("headers", "128 B, 5 headers", FLOOD + "--size 128 --headers 5"),
     one(
-        "headers", "128 B, 5 headers, all properties", FLOOD + "--size 128 --headers 5 --properties"
+        "properties",
+        "128 B, 5 headers, all properties with an expiration",
+        FLOOD + "--size 128 --headers 5 --properties",
     ),
     one(
         "headers-exchange",

@@ -54,6 +54,16 @@ class TopicNode:
         """Tell whether one more word may lead somewhere, a `#` apart."""
         return self.child is not None or self.children is not None or self.one is not None
 
+    def ends_in_any(self) -> bool:
+        """Tell whether all that follows while words are left is one `#`, and nothing behind it."""
+        follower = self.any
+        return (
+            follower is not None
+            and not self.takes_a_word()
+            and follower.any is None
+            and not follower.takes_a_word()
+        )
+
     def after(self, word: bytes) -> "TopicNode | None":
         """Return the node behind a word of a pattern."""
         if word == _ONE_WORD:
@@ -148,7 +158,8 @@ class Topic(Matcher):
         self, key: bytes, extra_keys: list[bytes] | None, headers: Table | None, reach: Reach
     ) -> None:
         patterns = not self.root.is_bare()
-        reach.enter_chain(self.exact.chains.get(key))
+        if self.exact.chains:
+            reach.enter_chain(self.exact.chains.get(key))
         if patterns:
             self._match_patterns(key, reach)
         if extra_keys is not None:
@@ -165,7 +176,10 @@ class Topic(Matcher):
         pos: i64 = 0 if size > 0 else 1
         while pos <= size:
             if node.any is not None:
-                self._match_many([node], key, pos, reach)
+                if node.ends_in_any():
+                    reach.enter_chain(node.any.chain)
+                else:
+                    self._match_many([node], key, pos, reach)
                 return
             end = pos
             while end < size and key[end] != _DOT:

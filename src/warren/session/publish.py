@@ -145,7 +145,9 @@ def make_route(connection: "Connection", channel: Channel, arguments: bytes) -> 
     connection.failing_method = WORD_PUBLISH
     end: i64 = len(arguments)
     after = short_end(arguments, 2, end)
-    check_utf8(arguments, 3, after)
+    source = connection.routes.source_at(arguments, after)
+    if source is None:
+        check_utf8(arguments, 3, after)
     after_key = short_end(arguments, after, end)
     check_utf8(arguments, after + 1, after_key)
     flags = arguments[end - 1]
@@ -153,17 +155,15 @@ def make_route(connection: "Connection", channel: Channel, arguments: bytes) -> 
         raise AmqpError(reply.FRAME_ERROR, "cannot decode basic.publish: wrong length")
     if flags & 2:
         raise AmqpError(reply.NOT_IMPLEMENTED, "immediate=true")
-    name = arguments[3:after]
     key = arguments[after + 1 : after_key]
-    source = connection.routes.sources.get(name)
     if source is None:
-        source = _find_source(connection, name)
+        source = _find_source(connection, arguments[3:after])
     if source.topic_checked:
         check_topic(connection, source.exchange, Access.WRITE, key)
     targets: list[QueueRef] = []
     tail = arguments[2:after_key]
     mandatory = flags & 1 == 1
-    if name == b"" and key.startswith(b"amq.rabbitmq.reply-to."):
+    if after == 3 and key.startswith(b"amq.rabbitmq.reply-to."):
         address = connection.broker.reply_addresses.get(key[len(PREFIX) :].decode())
         if address is not None:
             targets.append(address)

@@ -25,7 +25,7 @@ PASS_COUNT: Final = 4096
 
 
 # Not seen by the cycle collector: a route is made for every message of a load whose keys differ.
-@mypyc_attr(acyclic=True)
+@mypyc_attr(acyclic=True, free_list_len=1)
 @final
 class Route:
     def __init__(
@@ -102,6 +102,9 @@ class RouteCache:
     def __init__(self) -> None:
         # Exchanges published to, by name: permission, existence and kind were checked.
         self.sources: dict[bytes, Source] = {}
+        # The one that was published to last, and its name as a short string.
+        self.last_name = b""
+        self.last_source: Source | None = None
         self.routes: dict[bytes, Route] = {}
         self.octets: i64 = 0
         self.hits: i64 = 0
@@ -130,8 +133,20 @@ class RouteCache:
         self.routes[route.key] = route
         self.octets += size
 
+    def source_at(self, arguments: bytes, end: i64) -> Source | None:
+        """The exchange named by the publish arguments, whose name ends there, if it is known."""
+        source = self.last_source
+        if source is not None and same_octets(arguments, 2, end - 2, self.last_name):
+            return source
+        source = self.sources.get(arguments[3:end])
+        if source is not None:
+            self.last_source = source
+            self.last_name = arguments[2:end]
+        return source
+
     def clear(self) -> None:
         self.sources.clear()
+        self.last_source = None
         self._clear_routes()
 
     def _clear_routes(self) -> None:
@@ -145,6 +160,17 @@ def same_octets(data: bytes, pos: i64, size: i64, key: bytes) -> bool:
     if len(key) != size:
         return False
     index: i64 = 0
+    # Headers make long ones: four words at a time.
+    while size - index >= 32:
+        at = pos + index
+        if (
+            (read_i64_be(data, at) ^ read_i64_be(key, index))
+            | (read_i64_be(data, at + 8) ^ read_i64_be(key, index + 8))
+            | (read_i64_be(data, at + 16) ^ read_i64_be(key, index + 16))
+            | (read_i64_be(data, at + 24) ^ read_i64_be(key, index + 24))
+        ) != 0:
+            return False
+        index += 32
     while size - index >= 8:
         if read_i64_be(data, pos + index) != read_i64_be(key, index):
             return False
