@@ -25,6 +25,17 @@ def test_the_command_line_imports_nothing_before_it_knows_the_verb() -> None:
     assert ours == {"warren", "warren.cli", "warren.cli.main"}
 
 
-@pytest.mark.parametrize("module", ["warren.cli.question", "warren.cli.render", "warren.cli.tree"])
+@pytest.mark.parametrize(
+    "module",
+    [
+        "warren.cli.question",
+        "warren.cli.render",
+        "warren.cli.tree",
+        "warren.cli.ctl.main",
+        "warren.cli.ctl.lists",
+        "warren.cli.ctl.shape",
+        "warren.cli.ctl.status",
+    ],
+)
 def test_questions_need_no_event_loop(module: str) -> None:
     assert loaded(module) & HEAVY == set()
