@@ -71,11 +71,17 @@ class ControlClient:
         self._idle: list[_Wire] = []
         self._room = asyncio.Semaphore(CONNECTIONS_MAX)
 
-    async def ask(self, command: str, args: Mapping[str, object] | None = None) -> Told:
+    async def ask(
+        self,
+        command: str,
+        args: Mapping[str, object] | None = None,
+        *,
+        timeout_s: float = ANSWER_S_MAX,
+    ) -> Told:
         """Return what the node answers; `RefusedError`, or `NodeGoneError` if it does not."""
         async with self._room:
             try:
-                async with asyncio.timeout(ANSWER_S_MAX):
+                async with asyncio.timeout(timeout_s):
                     return await self._ask(_request(command, args or {}))
             except (OSError, TimeoutError, msgspec.MsgspecError, ValueError) as failure:
                 why = str(failure) or type(failure).__name__

@@ -88,6 +88,14 @@ class Permissions:
         self._topic.setdefault(place, {})[permission.exchange] = (permission, compiled)
         self.version += 1
 
+    def get(self, user: str, vhost: str) -> Permission | None:
+        entry = self._plain.get((user, vhost))
+        return None if entry is None else entry[0]
+
+    def get_topic(self, user: str, vhost: str, exchange: str) -> TopicPermission | None:
+        entry = self._topic.get((user, vhost), {}).get(exchange)
+        return None if entry is None else entry[0]
+
     def clear(self, user: str, vhost: str) -> bool:
         """Take the permission away; False when there was none. Topic permissions stay."""
         if self._plain.pop((user, vhost), None) is None:

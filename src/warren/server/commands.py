@@ -10,6 +10,7 @@ from warren.server import (
     command_connection,
     command_delayed,
     command_feed,
+    command_import,
     command_list,
     command_node,
     command_parameter,
@@ -42,3 +43,4 @@ def commands(node: "Node") -> Iterator[Command]:
     yield from command_delayed.commands(node)
     yield from command_tls.commands(node)
     yield from command_feed.commands(node)
+    yield from command_import.commands(node)

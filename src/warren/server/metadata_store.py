@@ -45,6 +45,12 @@ class Store(Backend, Protocol):
     def start(self, call: Callable[[Callable[[], None]], object], reports: "Reports") -> None:
         """Begin to commit; `call` runs a function on the loop, from any thread."""
 
+    def begin_group(self) -> None:
+        """What is put from here on is one transaction."""
+
+    def end_group(self) -> None:
+        """Until here."""
+
     def close(self) -> None:
         """Commit what was put; the node is gone."""
 

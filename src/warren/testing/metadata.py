@@ -37,6 +37,12 @@ class KeptMetadata:
             self._opened.execute(sql, values)
         return 0
 
+    def begin_group(self) -> None:
+        """Nothing is ever half kept here."""
+
+    def end_group(self) -> None:
+        """Likewise."""
+
     def close(self) -> None:
         """The node is gone; what is kept is for the next one."""
 

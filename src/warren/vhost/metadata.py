@@ -81,7 +81,7 @@ class Metadata:
         # While the backend fails: queues and exchanges by name, and bindings, that only memory has.
         self._doubtful: set[tuple[str, str] | Change] = set()
 
-    def apply(self, changes: Sequence[Change]) -> int:
+    def apply(self, changes: Iterable[Change]) -> int:
         """Make changes true, in order; return the ticket of those to be stored, 0 for none.
 
         An `AmqpError` ends the list: the changes before it are done and stored. A change that was

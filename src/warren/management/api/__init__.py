@@ -6,8 +6,16 @@ state of their own. Start reading at `identity.py`.
 
 from typing import Final
 
-from warren.management.api import identity
+from warren.management.api import definition, health, identity, metrics, objects, overview, rights
 from warren.management.router import Endpoint
 
-ENDPOINTS: Final[tuple[Endpoint, ...]] = (*identity.ENDPOINTS,)
-METRICS: Final[tuple[Endpoint, ...]] = ()
+ENDPOINTS: Final[tuple[Endpoint, ...]] = (
+    *identity.ENDPOINTS,
+    *overview.ENDPOINTS,
+    *objects.ENDPOINTS,
+    *rights.ENDPOINTS,
+    *definition.ENDPOINTS,
+    *health.ENDPOINTS,
+    *metrics.ENDPOINTS,
+)
+METRICS: Final[tuple[Endpoint, ...]] = metrics.ENDPOINTS
