@@ -45,6 +45,7 @@ COMPILED: Final = (
     "warren.bench.producer",
     "warren.bench.stream",
     "warren.bench.verify",
+    "warren.flow.bucket",
     "warren.flow.credit",
     "warren.protocol.delay",
     "warren.protocol.frame",
@@ -92,6 +93,7 @@ COMPILED: Final = (
     "warren.server.socket_link",
     "warren.session.access",
     "warren.session.basic_method",
+    "warren.session.block_wait",
     "warren.session.channel",
     "warren.session.connection",
     "warren.session.dispatch",
@@ -99,6 +101,7 @@ COMPILED: Final = (
     "warren.session.exchange_method",
     "warren.session.frame_error",
     "warren.session.handshake",
+    "warren.session.pace",
     "warren.session.parking",
     "warren.session.phase",
     "warren.session.piece",
@@ -114,6 +117,7 @@ COMPILED: Final = (
     "warren.vhost.exchange_memory",
     "warren.vhost.queue_argument",
     "warren.vhost.reply_address",
+    "warren.vhost.throttle",
     "warren.vhost.vhost",
 )
 

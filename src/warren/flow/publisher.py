@@ -126,6 +126,10 @@ class PublisherState:
             return _SHOWN[State.FLOW]
         return _SHOWN[self.state]
 
+    def alarmed(self) -> bool:
+        """Whether an alarm is in force for this connection."""
+        return self.state in _ALARMED
+
     def heartbeat_checked(self) -> bool:
         """Whether silence of the client may close the connection."""
         return not self.parking

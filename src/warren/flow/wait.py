@@ -25,6 +25,7 @@ class Reason(StrEnum):
     """Why somebody waits. The value is the label in metrics and in the API."""
 
     CREDIT = "credit"
+    PUBLISH_RATE = "publish_rate"
     JOURNAL_FULL = "journal_full"
     QUEUE_SUSPENDED = "queue_suspended"
     MEMORY_ALARM = "memory_alarm"
@@ -47,6 +48,8 @@ class Kind(StrEnum):
     CONSUMER = "consumer"
     STORE = "store"
     NODE = "node"
+    USER = "user"
+    VHOST = "vhost"
 
 
 @dataclass(frozen=True)
@@ -200,6 +203,10 @@ WORDS: Final[dict[Reason, Words]] = {
         "{subject} has used up its credit for {cause} and sends nothing more until it grants some",
         "Messages come in faster than {cause} takes them: look at what it waits for in its turn;"
         " if nothing, it is the bottleneck.",
+    ),
+    Reason.PUBLISH_RATE: Words(
+        "{subject} publishes more than {cause} may, and goes on as the limit allows",
+        "Publish less, or raise the limit with set_user_limits or set_vhost_limits.",
     ),
     Reason.JOURNAL_FULL: Words(
         "{subject} has more octets waiting for the journal of {cause} than it may have",

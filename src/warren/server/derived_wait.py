@@ -12,7 +12,7 @@ from typing import Final
 from warren.flow import Kind, Reason, Subject, Wait
 from warren.queues import Consumer
 from warren.session import RUNNING, Connection
-from warren.session.parking import channel_subject
+from warren.session.block_wait import channel_subject
 from warren.session.phase import SILENCE_NS
 
 # As many as people can read at once.

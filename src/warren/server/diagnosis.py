@@ -30,6 +30,7 @@ from warren.server.view import (
 DESCRIPTORS_LEFT_MIN: Final = 64
 _STATES: Final = {
     Reason.CREDIT: "flow",
+    Reason.PUBLISH_RATE: "flow",
     Reason.JOURNAL_FULL: "flow",
     Reason.MEMORY_ALARM: "blocked",
     Reason.DISK_ALARM: "blocked",

@@ -227,5 +227,8 @@ class Hub:
     def stop_ticking(self) -> None:
         if self.ticker is not None:
             self.ticker.cancel()
+
+    def stop_waking(self) -> None:
+        """The node has ended: no timer brings a turn any more."""
         if self.waker is not None:
             self.waker.cancel()

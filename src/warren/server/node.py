@@ -262,6 +262,7 @@ class Node:
             await self.stopped
         finally:
             self.stop_beats()
+            self.hub.stop_waking()
             if self.store is not None:
                 self.store.close()
         self.log.event("info", "node.stopped", {"node": self.settings.node_name})

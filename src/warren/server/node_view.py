@@ -138,6 +138,8 @@ class View:
         if not self._exists(subject):
             raise UnknownSubjectError(str(subject))
         seen = [one for one in derived_waits(self._connections(), now) if concerns(one, subject)]
+        if subject.kind in (Kind.USER, Kind.VHOST):
+            seen += [one for one in waits.all() if one.cause == subject]
         return why_reply(subject, waits.chain(subject) + seen, now_ns=now)
 
     def _exists(self, subject: Subject) -> bool:
@@ -154,6 +156,10 @@ class View:
         if subject.kind is Kind.QUEUE:
             vhost = self.node.broker.vhosts.get(subject.vhost)
             return vhost is not None and subject.name in vhost.queues
+        if subject.kind is Kind.USER:
+            return self.node.broker.users.get(subject.name) is not None
+        if subject.kind is Kind.VHOST:
+            return subject.name in self.node.broker.vhosts
         if subject.kind is Kind.NODE:
             return subject.name == self.node.settings.node_name
         return bool(self.node.broker.waits.of(subject))

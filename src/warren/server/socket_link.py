@@ -110,6 +110,8 @@ class SocketLink(Link):
         connection = self.connection
         if connection is None or not self.open:
             return
+        if connection.reading != self.reading:
+            self.look()
         if connection.output.hold > self.hub.committed:
             if self.writing:
                 self.writing = False

@@ -95,6 +95,8 @@ class TlsLink(Link, asyncio.Protocol):
         transport = self.transport
         if connection is None or transport is None:
             return
+        if connection.reading != self.reading:
+            self.look()
         output = connection.output
         if output.hold > self.hub.committed:
             self.keep_back()

@@ -22,6 +22,7 @@ from warren.routing import queue_label
 from warren.security import Access
 from warren.session.access import check_access
 from warren.session.channel import Channel
+from warren.session.publish import write_content
 from warren.session.queue_method import existing, named
 from warren.vhost import PSEUDO_QUEUE
 from warren.vhost.queue_argument import QUORUM
@@ -172,7 +173,7 @@ def _write_got(connection: "Connection", channel: Channel, got: Got, tag: int) -
         routing_key=message.routing_key().decode(),
         message_count=int(got.left),
     ).encode()
-    connection.write_content(channel.number, method, message)
+    write_content(connection, channel.number, method, message)
 
 
 def on_credit(channel: Channel, tag: str) -> None:

@@ -4,6 +4,7 @@ Owns the state of a channel and what ending it means (spec EX-2, EX-4, RC-2). Me
 in `exchange_method`, `queue_method`, `basic_method`; publishes in `publish`.
 """
 
+from collections import deque
 from typing import TYPE_CHECKING, Final, final
 
 from mypy_extensions import i64
@@ -91,7 +92,7 @@ class Channel(ConsumerOwner):
         # The body is over the size limit: it is refused at its end, and not kept until then.
         self.oversize = False
         # Parked frames, in order; the channel handles nothing but settlements meanwhile.
-        self.parked: list[ParkedFrame] | None = None
+        self.parked: deque[ParkedFrame] | None = None
         # Whether publishes may take the short way: no transaction, nothing parked or in progress.
         self.quick = True
         self.published: i64 = 0
@@ -124,12 +125,11 @@ class Channel(ConsumerOwner):
         self.chunks = []
         self.expect = EXPECT_METHOD
 
-    def is_parked(self) -> bool:
-        return self.parked is not None
-
-    def park_again(self, frames: list[ParkedFrame]) -> None:
-        if self.parked is not None:
-            self.parked.extend(frames)
+    def take_parked(self) -> deque[ParkedFrame]:
+        """Take what is parked, for it to be handled."""
+        parked = self.parked
+        self.parked = None
+        return deque() if parked is None else parked
 
     def on_queue_open(self, name: str) -> None:
         """A queue has taken what it held of this channel, or is gone."""

@@ -19,8 +19,7 @@ from librt.strings import read_i32_be, read_i64_be
 from mypy_extensions import i64
 
 from warren.core import AmqpError, reply
-from warren.flow import Handle, Kind, PublisherState, Subject
-from warren.protocol.frame import frame
+from warren.flow import Handle, Kind, PublisherState, Reason, Subject
 from warren.protocol.methods import (
     Method,
     UnknownMethod,
@@ -47,6 +46,7 @@ from warren.session.frame_error import (
     misplaced_frame,
     unknown_frame,
 )
+from warren.session.pace import Pace, renew
 from warren.session.phase import (
     CLOSED,
     CLOSING,
@@ -145,8 +145,10 @@ class Connection:
         self.watchful = False
         self.parked_channels: dict[int, None] = {}
         self.parked_bytes: i64 = 0
-        self.block_wait: Handle | None = None
-        self.budget_wait: Handle | None = None
+        self.credit_out = False
+        # The limits of its publishes a second; None while there never was one.
+        self.pace: Pace | None = None
+        self.block_waits: dict[Reason, Handle] = {}
         self.block_reason = ""
         self.last_flow_ns: i64 = -1
         # Whether the last content came in pieces: then larger reads are worth their memory.
@@ -399,6 +401,7 @@ class Connection:
         self.usage = self.broker.arrive(self.user)
         self.publisher = publisher
         self.watchful = publisher.watchful
+        renew(self)
         self.phase = RUNNING
         self.drop_at_ns = 0
         self.broker.log.event(
@@ -433,18 +436,12 @@ class Connection:
         except AmqpError as refusal:
             self.fail(refusal)
 
-    def write_content(self, number: i64, method: bytes, message: Message) -> None:
-        """Write a method with content, for what is not a delivery to a consumer."""
-        output = self.output
-        header = b"\x00\x3c\x00\x00" + int(message.size).to_bytes(8, "big") + message.props
-        output.write(frame(1, int(number), method) + frame(2, int(number), header))
-        output.body_frames(number, message.chunks(), message.size)
-
     def _forget_routes(self) -> None:
         self.routes.clear()
         self.route = None
         self.checked_props = b""
         self.routes_version = self.broker.version
+        renew(self)
 
     # -- the general way -----------------------------------------------------------------------
 

@@ -10,16 +10,25 @@ channel then has so much left for that queue, and the reader so much for the cha
 had been counted from the beginning (the worked example of flow-and-alarms 1.2).
 """
 
+from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from librt.strings import read_i32_be
 from mypy_extensions import i64
 
-from warren.flow import CHANNEL_TO_QUEUE, READER_TO_CHANNEL, Effect, Kind, Reason, Subject, Wait
+from warren.flow import (
+    CHANNEL_TO_QUEUE,
+    READER_TO_CHANNEL,
+    Effect,
+    Kind,
+    Reason,
+    Subject,
+    Wait,
+)
 from warren.protocol.frame import frame
 from warren.protocol.methods import CONNECTION_UNBLOCKED, ConnectionBlocked
 from warren.queues import QueueRef
-from warren.session import watch
+from warren.session import block_wait, watch
 from warren.session.channel import EXPECT_BODY, Channel, ParkedFrame
 
 if TYPE_CHECKING:
@@ -45,10 +54,18 @@ def overtakes(channel: Channel, kind: i64, data: bytes, pos: i64, end: i64) -> b
 
 
 def on_content(connection: "Connection", channel: Channel, kind: i64, payload: bytes) -> bool:
-    """Content came while an alarm or lack of credit is on; True if it was parked."""
-    apply(connection, connection.publisher.on_content())
-    if not connection.publisher.parking:
-        return False
+    """Content came while an alarm, lack of credit or a limit is on; True if it was parked."""
+    publisher = connection.publisher
+    if publisher.watchful:
+        apply(connection, publisher.on_content())
+    pace = connection.pace
+    if not publisher.parking:
+        # A limit is looked at once for a publish, with its header.
+        if kind != 2 or pace is None or pace.admit(connection.broker.turn.now_ns):
+            return False
+        apply(connection, publisher.on_credit(True))
+    elif kind == 3 and pace is not None:
+        pace.give_back()
     _park_begun(connection, channel)
     park(connection, channel, kind, payload)
     return True
@@ -71,7 +88,7 @@ def park(connection: "Connection", channel: Channel, kind: i64, payload: bytes) 
     """Put a frame aside, in its place."""
     parked = channel.parked
     if parked is None:
-        parked = []
+        parked = deque()
         channel.parked = parked
         channel.quick = False
         connection.parked_channels[channel.number] = None
@@ -79,25 +96,16 @@ def park(connection: "Connection", channel: Channel, kind: i64, payload: bytes) 
     connection.parked_bytes += len(payload) + FRAME_COST
     if connection.reading and connection.parked_bytes > connection.settings.parked_bytes_max:
         connection.reading = False
-        connection.budget_wait = connection.broker.waits.begin(
-            Wait(
-                Reason.PARKED_BUDGET,
-                connection.subject,
-                None,
-                int(connection.broker.turn.now_ns),
-                setting="parked_bytes_max",
-                detail=f"{connection.parked_bytes} octets parked",
-            )
-        )
+        block_wait.begin_budget(connection)
 
 
 def apply(connection: "Connection", effects: tuple[Effect, ...]) -> None:
     """Do what a step of the publisher's machine asks for."""
-    connection.watchful = connection.publisher.watchful
+    pace = connection.pace
+    limited = pace is not None and bool(pace.throttles)
+    connection.watchful = limited or connection.publisher.watchful
     for effect in effects:
-        if effect is Effect.PARK_CONTENT:
-            _begin_wait(connection)
-        elif effect is Effect.RESTART_HEARTBEAT_CHECK:
+        if effect is Effect.RESTART_HEARTBEAT_CHECK:
             watch.restart_check(connection)
         elif effect is Effect.NOTIFY_BLOCKED:
             method = ConnectionBlocked(reason=connection.broker.alarms.blocked_reason_text())
@@ -106,64 +114,44 @@ def apply(connection: "Connection", effects: tuple[Effect, ...]) -> None:
             connection.output.write(frame(1, 0, CONNECTION_UNBLOCKED))
         elif effect is Effect.RESUME_CONTENT:
             _resume(connection)
-
-
-def _begin_wait(connection: "Connection") -> None:
-    broker = connection.broker
-    now = int(broker.turn.now_ns)
-    alarms = broker.alarms.in_force()
-    if alarms:
-        reason = Reason.MEMORY_ALARM
-        setting = "vm_memory_high_watermark"
-        if all(alarm.source.value == "disk" for alarm in alarms):
-            reason, setting = Reason.DISK_ALARM, "disk_free_limit"
-        cause = Subject(Kind.NODE, alarms[0].node)
-        wait = Wait(reason, connection.subject, cause, now, setting=setting)
-    else:
-        connection.last_flow_ns = now
-        channel = next((c for c in connection.channels.values() if c.blocked_on), None)
-        subject = channel_subject(connection, channel) if channel is not None else None
-        wait = Wait(
-            Reason.CREDIT, connection.subject, subject, now, setting=READER_TO_CHANNEL.setting
-        )
-    if connection.block_wait is None:
-        connection.block_wait = broker.waits.begin(wait)
+    if effects:
+        block_wait.settle(connection)
 
 
 def _resume(connection: "Connection") -> None:
-    """The last reason is gone: handle what was parked, channel by channel, then read on."""
-    _end_waits(connection)
-    for number in list(connection.parked_channels):
+    """Handle what was parked, channel by channel, until it is blocked anew; then read on."""
+    parked = connection.parked_channels
+    while parked and not connection.publisher.parking:
+        number = next(iter(parked))
+        del parked[number]
         channel = connection.channels.get(number)
-        connection.parked_channels.pop(number, None)
         if channel is not None and channel.parked is not None:
             _replay(connection, channel)
-    if not connection.publisher.parking:
+    room = connection.parked_bytes <= connection.settings.parked_bytes_max // 2
+    if not connection.reading and (room or not connection.publisher.parking):
         connection.reading = True
+        # The link looks whether to read at the end of the turn.
+        connection.output.open()
 
 
 def _replay(connection: "Connection", channel: Channel) -> None:
-    frames = channel.parked
-    assert frames is not None
-    channel.parked = None
-    connection.parked_bytes -= _cost(frames)
-    index = 0
-    while index < len(frames):
-        item = frames[index]
-        index += 1
+    frames = channel.take_parked()
+    while frames:
+        item = frames.popleft()
+        connection.parked_bytes -= len(item.payload) + FRAME_COST
         connection.replay(channel, item.kind, item.payload)
         if channel.number not in connection.channels:
+            connection.parked_bytes = max(0, connection.parked_bytes - _cost(frames))
             return
-        if channel.is_parked():
+        if channel.parked is not None:
             # Blocked anew in the middle: the rest keeps its order behind what was parked now.
-            rest = frames[index:]
-            channel.park_again(rest)
-            connection.parked_bytes += _cost(rest)
+            frames.extendleft(reversed(channel.parked))
+            channel.parked = frames
             return
     channel.settle_quick()
 
 
-def _cost(frames: list[ParkedFrame]) -> int:
+def _cost(frames: deque[ParkedFrame]) -> int:
     cost = 0
     for item in frames:
         cost += len(item.payload) + FRAME_COST
@@ -181,26 +169,14 @@ def forget(connection: "Connection", channel: Channel) -> None:
 
 
 def forget_all(connection: "Connection") -> None:
-    _end_waits(connection)
     connection.parked_channels.clear()
     connection.parked_bytes = 0
-
-
-def _end_waits(connection: "Connection") -> None:
-    broker = connection.broker
-    now = int(broker.turn.now_ns)
-    for handle in (connection.block_wait, connection.budget_wait):
-        if handle is not None:
-            broker.waits.end(handle, now)
-    connection.block_wait = None
-    connection.budget_wait = None
+    if connection.pace is not None:
+        connection.pace.end()
+    block_wait.forget(connection)
 
 
 # -- credit --------------------------------------------------------------------------------------
-
-
-def channel_subject(connection: "Connection", channel: Channel) -> Subject:
-    return Subject(Kind.CHANNEL, f"{connection.subject.name} ({channel.number})")
 
 
 def charge(channel: Channel, target: QueueRef) -> None:
@@ -215,7 +191,9 @@ def charge(channel: Channel, target: QueueRef) -> None:
     if channel.blocked_on:
         channel.reader_credit -= 1
         if channel.reader_credit == 0:
+            connection.credit_out = True
             apply(connection, connection.publisher.on_credit(True))
+            block_wait.settle(connection)
 
 
 def _block_channel(connection: "Connection", channel: Channel, target: QueueRef) -> None:
@@ -227,7 +205,7 @@ def _block_channel(connection: "Connection", channel: Channel, target: QueueRef)
     channel.blocked_on[target.name] = connection.broker.waits.begin(
         Wait(
             Reason.CREDIT,
-            channel_subject(connection, channel),
+            block_wait.channel_subject(connection, channel),
             Subject(Kind.QUEUE, target.name, vhost),
             now,
             setting=CHANNEL_TO_QUEUE.setting,
@@ -249,4 +227,23 @@ def unblock(channel: Channel, name: str) -> None:
     for other in connection.channels.values():
         if other.blocked_on and other.reader_credit <= 0:
             return
-    apply(connection, connection.publisher.on_credit(False))
+    connection.credit_out = False
+    _on_room(connection)
+
+
+# -- limits of publishes a second ----------------------------------------------------------------
+
+
+def on_tokens(connection: "Connection") -> None:
+    """It is the connection's turn to publish again."""
+    _on_room(connection)
+    if connection.ledgers:
+        connection.flush_confirms()
+
+
+def _on_room(connection: "Connection") -> None:
+    """Credit or tokens are back: go on if the other is not wanting."""
+    pace = connection.pace
+    waits = pace is not None and pace.waits_for is not None
+    apply(connection, connection.publisher.on_credit(connection.credit_out or waits))
+    block_wait.settle(connection)

@@ -31,7 +31,7 @@ def begin_piece(
         or connection.phase != RUNNING
         or channel.expect != EXPECT_BODY
         or channel.parked is not None
-        or connection.watchful
+        or connection.publisher.watchful
         or size > channel.body_left
     ):
         return pos

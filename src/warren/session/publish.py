@@ -12,6 +12,7 @@ from mypy_extensions import i64
 
 from warren.core import AmqpError, reply
 from warren.protocol.delay import refusal_text
+from warren.protocol.frame import frame
 from warren.protocol.methods import BasicReturn
 from warren.protocol.properties import (
     P_BAD_MODE,
@@ -311,7 +312,15 @@ def return_message(channel: Channel, message: Message) -> None:
         exchange=message.exchange().decode(),
         routing_key=message.routing_key().decode(),
     )
-    channel.connection.write_content(channel.number, method.encode(), message)
+    write_content(channel.connection, channel.number, method.encode(), message)
+
+
+def write_content(connection: "Connection", number: i64, method: bytes, message: Message) -> None:
+    """Write a method with content, for what is not a delivery to a consumer."""
+    output = connection.output
+    header = b"\x00\x3c\x00\x00" + int(message.size).to_bytes(8, "big") + message.props
+    output.write(frame(1, int(number), method) + frame(2, int(number), header))
+    output.body_frames(number, message.chunks(), message.size)
 
 
 # -- properties that need a look -----------------------------------------------------------------

@@ -10,13 +10,14 @@ import msgspec
 
 from warren.core import Clock, Random
 from warren.core.log import EventLog
-from warren.flow import Alarms, WaitBook
+from warren.flow import Alarms, Kind, Subject, WaitBook
 from warren.queues import Outlet, Turn
 from warren.queues.delayed import Held
 from warren.queues.rules import DEATHS
 from warren.security import Attempts, Mechanisms, Permissions, UserStore
 from warren.vhost.metadata import MemoryBackend, Metadata, Sessions
 from warren.vhost.reply_address import ReplyAddress
+from warren.vhost.throttle import Throttle, throttled
 from warren.vhost.usage import Usage
 from warren.vhost.vhost import EndChore, VHost
 
@@ -75,6 +76,8 @@ class Broker:
         self.vhosts: dict[str, VHost] = {}
         # Limits of users by name (VH-2), those of vhosts are with the vhost.
         self.user_limits: dict[str, dict[str, int]] = {}
+        # Those of their publishes.
+        self.user_throttles: dict[str, Throttle] = {}
         # What users have open, by name; only of those that have a connection.
         self.usages: dict[str, Usage] = {}
         # Parameters of the whole cluster, as JSON.
@@ -124,7 +127,7 @@ class Broker:
     def delete_user(self, name: str) -> None:
         self.users.delete(name)
         self.permissions.forget_user(name)
-        self.user_limits.pop(name, None)
+        self.put_user_limits(name, {})
         if self.sessions is not None:
             self.sessions.end_user(name)
 
@@ -133,6 +136,10 @@ class Broker:
             self.user_limits[name] = limits
         else:
             self.user_limits.pop(name, None)
+        current = self.user_throttles.pop(name, None)
+        throttle = throttled(current, limits, Subject(Kind.USER, name), self.turn)
+        if throttle is not None:
+            self.user_throttles[name] = throttle
 
     # --------------------------------------------------------------------------------------------
 

@@ -235,7 +235,7 @@ def _in_vhost(
         raise AmqpError(NOT_FOUND, f"no vhost '{change.vhost}'")
     match change:
         case VHostLimitsPut():
-            vhost.limits = dict(change.limits)
+            vhost.put_limits(dict(change.limits))
         case ParameterPut():
             vhost.parameters[change.component, change.name] = change.value
         case ParameterDelete():

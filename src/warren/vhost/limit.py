@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from warren.core import AmqpError
 from warren.core.reply import NOT_ALLOWED, PRECONDITION_FAILED
+from warren.flow.bucket import TOKENS_MAX
 
 if TYPE_CHECKING:
     from warren.vhost.broker import Broker
@@ -20,12 +21,16 @@ if TYPE_CHECKING:
 MAX_CONNECTIONS: Final = "max-connections"
 MAX_QUEUES: Final = "max-queues"
 MAX_CHANNELS: Final = "max-channels"
+# Of our own: publishes a second, and how many may come at once (`throttle.py`).
+MAX_PUBLISH_RATE: Final = "max-publish-rate"
+MAX_PUBLISH_BURST: Final = "max-publish-burst"
 
-VHOST_LIMITS: Final = (MAX_CONNECTIONS, MAX_QUEUES)
+VHOST_LIMITS: Final = (MAX_CONNECTIONS, MAX_QUEUES, MAX_PUBLISH_RATE, MAX_PUBLISH_BURST)
 # RabbitMQ keeps those of a vhost as a parameter; lists and definitions show them as that.
 LIMITS_COMPONENT: Final = "vhost-limits"
 LIMITS_NAME: Final = "limits"
-USER_LIMITS: Final = (MAX_CONNECTIONS, MAX_CHANNELS)
+USER_LIMITS: Final = (MAX_CONNECTIONS, MAX_CHANNELS, MAX_PUBLISH_RATE, MAX_PUBLISH_BURST)
+_TOKENS: Final = (MAX_PUBLISH_RATE, MAX_PUBLISH_BURST)
 
 
 def limits(given: Mapping[str, object], known: tuple[str, ...]) -> dict[str, int]:
@@ -36,6 +41,8 @@ def limits(given: Mapping[str, object], known: tuple[str, ...]) -> dict[str, int
             raise ValueError(f"there is no limit '{name}', there are {', '.join(known)}")
         if not isinstance(value, int) or isinstance(value, bool):
             raise ValueError(f"{name} should be an integer, got {value!r}")
+        if name in _TOKENS and value > TOKENS_MAX:
+            raise ValueError(f"{name} should be at most {TOKENS_MAX}, got {value}")
         found[name] = value
     return found
 

@@ -10,6 +10,7 @@ that goes for a reason of its own (its last consumer, its time, its connection) 
 
 from typing import TYPE_CHECKING, Final, final
 
+from warren.flow import Kind, Subject
 from warren.protocol.value import Table
 from warren.queues import Consumer, Queue, Turn
 from warren.queues.turn import Chore
@@ -18,6 +19,7 @@ from warren.vhost.change import Change, ExchangeDelete, QueueDelete
 from warren.vhost.dead_letter import DeadLetters
 from warren.vhost.exchange_memory import ExchangeMemory
 from warren.vhost.policy_force import PolicyForce
+from warren.vhost.throttle import Throttle, throttled
 
 if TYPE_CHECKING:
     from warren.vhost.broker import Broker
@@ -75,6 +77,7 @@ class VHost:
         self.tags: tuple[str, ...] = ()
         self.default_queue_type = ""
         self.limits: dict[str, int] = {}
+        self.throttle: Throttle | None = None
         # Parameters by component and name, as JSON.
         self.parameters: dict[tuple[str, str], bytes] = {}
         self.turn: Turn = broker.turn
@@ -86,6 +89,13 @@ class VHost:
         self.sweeping = False
         self.keeper = DeadLetters(self)
         predeclare(self.routing)
+
+    def put_limits(self, limits: dict[str, int]) -> None:
+        self.limits = limits
+        subject = Subject(Kind.VHOST, self.name)
+        self.throttle = throttled(self.throttle, limits, subject, self.turn)
+        # Connections look up their limits along with their routes.
+        self.changed()
 
     def add_queue(
         self, name: str, *, durable: bool, auto_delete: bool, owner: int, arguments: Table
