@@ -202,3 +202,15 @@ def test_the_constants_of_the_hot_path_are_as_told() -> None:
             assert match is not None, name
             base, _, shift = match[1].partition("<<")
             assert int(base) << int(shift or 0) == number, name
+
+
+def test_defences_are_shown_by_tests_that_exist() -> None:
+    """`conformance/test_x.py::test_y`, under tests/, in the threat model."""
+    named = re.findall(r"`([\w/]+\.py)::(\w+)`", document("docs/THREAT_MODEL.md").text)
+    assert len(named) > 40
+    missing = [
+        f"{path}::{name}"
+        for path, name in named
+        if f"def {name}(" not in (ROOT / "tests" / path).read_text()
+    ]
+    assert missing == []
