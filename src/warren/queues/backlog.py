@@ -8,13 +8,19 @@ A chain of blocks rather than one growing list: no doubling copy when millions w
 frees block by block.
 """
 
-from typing import Final, final
+from typing import TYPE_CHECKING, Final, final
 
 from mypy_extensions import i64, mypyc_attr
 
 from warren.queues.message import Message
+from warren.queues.turn import Chore
+
+if TYPE_CHECKING:
+    from warren.queues.turn import Turn
 
 BLOCK_SIZE: Final = 256
+# Returned messages freed in one turn: as many as of the blocks.
+FREED_RETURNED: Final = 4096
 
 
 @mypyc_attr(acyclic=True)
@@ -110,6 +116,12 @@ class Returned:
     def __init__(self) -> None:
         self.heap: list[ReturnedMessage] = []
 
+    def drop_all(self, turn: "Turn") -> None:
+        """Forget them; the memory of very many is freed turn by turn."""
+        if len(self.heap) > FREED_RETURNED:
+            turn.chores.append(FreeChore(self.heap))
+        self.heap = []
+
     def push(self, item: ReturnedMessage) -> None:
         heap = self.heap
         heap.append(item)
@@ -146,3 +158,15 @@ class Returned:
             child = 2 * index + 1
         heap[index] = last
         return first
+
+
+@final
+class FreeChore(Chore):
+    """Frees what was dropped of a large heap."""
+
+    def __init__(self, heap: list[ReturnedMessage]) -> None:
+        self.heap = heap
+
+    def step(self) -> bool:
+        del self.heap[-FREED_RETURNED:]
+        return not self.heap

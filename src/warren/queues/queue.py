@@ -329,7 +329,7 @@ class Queue(QueueRef):
         blocks = self.backlog.drop_all()
         if blocks is not None:
             self.turn.garbage.append(blocks)
-        self.returned.heap = []
+        self.returned.drop_all(self.turn)
         self.ready_bytes = 0
         self.settled_count += count
         return count

@@ -343,7 +343,7 @@ class Ruled:
             blocks = level.backlog.drop_all()
             if blocks is not None:
                 queue.turn.garbage.append(blocks)
-            level.returned.heap = []
+            level.returned.drop_all(queue.turn)
         self.top = 0
         queue.upper = 0
         queue.gate &= ~GATE_EXPIRY

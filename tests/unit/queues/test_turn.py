@@ -1,7 +1,7 @@
 """What is done at the end of a loop turn, in slices of bounded size."""
 
 from tests.unit.queues.rig import Rig, message
-from warren.queues.backlog import BLOCK_SIZE
+from warren.queues.backlog import BLOCK_SIZE, FREED_RETURNED
 from warren.queues.turn import (
     FREED_BLOCKS,
     PUMP_MESSAGES,
@@ -55,6 +55,23 @@ def test_a_purge_frees_a_bounded_number_of_blocks_in_a_turn() -> None:
     turns = rig.run()
     assert turns == 3 + 1 or turns == 3
     assert rig.turn.garbage == []
+
+
+def test_a_purge_of_many_that_came_back_frees_them_in_slices() -> None:
+    rig = Rig()
+    many = 2 * FREED_RETURNED + 1
+    consumer = rig.consumer("c", no_ack=False)
+    rig.publish(*[b"x"] * many)
+    rig.queue.remove_consumer(consumer)
+    rig.queue.requeue(consumer.outlet.unacked.take_all())
+    (heap,) = [rig.queue.returned.heap]
+    assert rig.queue.purge() == many
+    assert (rig.queue.ready(), len(rig.queue.returned.heap)) == (0, 0)
+    left = []
+    while rig.turn.chores:
+        rig.turn.run()
+        left.append(len(heap))
+    assert left == [FREED_RETURNED + 1, 1, 0]
 
 
 class Steps(Chore):
