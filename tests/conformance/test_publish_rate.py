@@ -1,5 +1,7 @@
 """Limits of publishes a second, over sockets; RabbitMQ has none."""
 
+from typing import Any
+
 import pytest
 
 from tests.support.fixtures import StartTimed
@@ -12,6 +14,13 @@ pytestmark = pytest.mark.differs_from_reference("it has no limit of publishes a 
 def limit(timed: Timed, **definition: int) -> None:
     named = {name.replace("_", "-"): value for name, value in definition.items()}
     timed.broker.command("set_user_limits", user="guest", definition=named)
+
+
+def steps(timed: Timed, subject: str = "") -> list[dict[str, Any]]:
+    """What `why` tells."""
+    found = timed.broker.command("why", subject=subject)["steps"]
+    assert isinstance(found, list)
+    return found
 
 
 def publish(client: Client, count: int, body: bytes = b"x") -> None:
@@ -51,14 +60,14 @@ def test_why_names_the_limit(timed: Timed) -> None:
     publish(client, 1)
     host, port = client.socket.getsockname()
     for subject in (f"connection:{host}:{port}", "user:guest"):
-        (step,) = timed.broker.command("why", subject=subject)["steps"]
+        (step,) = steps(timed, subject)
         assert step["reason"] == "publish_rate"
         assert step["state"] == "flow"
         assert step["setting"] == "max-publish-rate"
         assert "user 'guest' may" in step["fact"]
     host, port = idle.socket.getsockname()
-    assert timed.broker.command("why", subject=f"connection:{host}:{port}")["steps"] == []
-    assert timed.broker.command("why", subject="vhost:/")["steps"] == []
+    assert steps(timed, f"connection:{host}:{port}") == []
+    assert steps(timed, "vhost:/") == []
     timed.broker.command("clear_user_limits", user="guest", limit="all")
     timed.pass_time(0.1)
     assert timed.broker.ready("q") == 1
@@ -77,7 +86,7 @@ def test_past_the_budget_the_socket_rests_and_is_read_on(start_timed: StartTimed
         client.send(1, "basic.publish", routing_key="q")
         client.send_content(1, b"%d" % number)
     timed.broker.settle()
-    (step, *more) = timed.broker.command("why")["steps"]
+    (step, *more) = steps(timed)
     assert {step["reason"], *(one["reason"] for one in more)} == {"publish_rate", "parked_budget"}
     timed.pass_time(5)
     assert timed.broker.ready("q") == 60

@@ -33,6 +33,14 @@ def bodies(peer: Peer) -> list[bytes]:
     return [event.body for event in peer.take_all("basic.deliver")]
 
 
+def watchful(peer: Peer) -> bool:
+    return peer.connection.watchful
+
+
+def is_read(peer: Peer) -> bool:
+    return peer.connection.reading
+
+
 def send(peer: Peer, count: int, channel: int = 1, key: str = "q") -> None:
     peer.feed(b"".join(publish(channel, b"%d" % number, key) for number in range(count)))
 
@@ -90,13 +98,13 @@ def test_a_connection_without_a_limit_pays_nothing(machine: Machine, client: Pee
     send(free, 100)
     assert ready(machine, vhost="free") == 100
     assert free.connection.pace is None
-    assert not free.connection.watchful
+    assert not watchful(free)
     # One whose limit is gone takes the short way again.
     send(client, 1)
-    assert client.connection.watchful
+    assert watchful(client)
     limit_vhost(machine, -1)
     send(client, 100)
-    assert not client.connection.watchful
+    assert not watchful(client)
     assert ready(machine) == 101
 
 
@@ -219,12 +227,12 @@ def test_what_a_limited_connection_sends_is_bounded(machine: Machine) -> None:
     client.publish(1, b"x" * 1000, "q")
     for _ in range(12):
         client.publish(1, b"x" * 1000, "q")
-    assert not client.connection.reading
+    assert not is_read(client)
     reasons = {wait.reason.value for wait in machine.broker.waits.all()}
     assert reasons == {"publish_rate", "parked_budget"}
     # It is read on when half of the room is there, not only when all has gone.
     seconds = 0
-    while not client.connection.reading:
+    while not is_read(client):
         assert {wait.reason.value for wait in machine.broker.waits.all()} == reasons
         machine.pass_time(1)
         seconds += 1
