@@ -129,3 +129,24 @@ def test_time_runs_out(ctl: Ctl) -> None:
     refused = ctl("list_queues", "-t", "0")
     assert refused.code == 75
     assert "timed out. Timeout value used: 0" in refused.err
+
+
+def test_a_list_is_taken_off_the_node_before_it_is_printed(ctl_fresh: Ctl) -> None:
+    """A pager may stand still as long as it likes."""
+    with ctl_fresh.broker.connect() as client:
+        channel = client.channel()
+        for number in range(3000):
+            channel.send("queue.declare", queue=f"{number:04}{'x' * 200}", nowait=True)
+        channel.queue_declare("last")
+        # Far more than a pipe holds.
+        with subprocess.Popen(
+            [*PROGRAM, "list_queues", "name", "-q"],
+            env=environment(ctl_fresh.broker),
+            stdout=subprocess.PIPE,
+        ) as listing:
+            assert listing.stdout is not None
+            first = listing.stdout.readline()
+            ctl_fresh.broker.kill()
+            assert first == b"name\n"
+            assert len(listing.stdout.readlines()) == 3001
+    assert listing.returncode == 0

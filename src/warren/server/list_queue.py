@@ -59,9 +59,9 @@ def memory(queue: Queue) -> int:
     return QUEUE_COST + MESSAGE_COST * int(count) + int(queue.ready_bytes)
 
 
-def capacity(queue: Queue) -> float:
+def capacity(queue: Queue) -> int:
     """Tell whether a consumer could take a message at this moment: 1 or 0."""
-    return 1.0 if any(not one.passed_over for one in queue.consumers.every) else 0.0
+    return int(any(not one.passed_over for one in queue.consumers.every))
 
 
 def _exclusive_tag(queue: Queue) -> str | None:

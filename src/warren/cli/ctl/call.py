@@ -154,8 +154,10 @@ def told(refusal: RefusedError, verb: str) -> CtlError | Misuse:
     """Return what the node's refusal is in RabbitMQ's texts and exit codes."""
     text = refusal.message
     if refusal.code == "not_found" and text.startswith(PREFIX_VHOST):
-        return failed(text) if verb in PLAIN_FAILURE else CtlError(text, DATA)
+        return failed(text.replace("'", "")) if verb in PLAIN_FAILURE else CtlError(text, DATA)
     if refusal.code == "not_found" and text.startswith(PREFIX_USER):
+        if verb in PLAIN_FAILURE:
+            return failed(text.replace('"', ""), NO_USER)
         return failed(text, UNAVAILABLE if verb in PLAIN_FAILURE_OF_USER else NO_USER)
     if refusal.code == "bad_arguments" and text.startswith("Info key(s)"):
         return Misuse(text)

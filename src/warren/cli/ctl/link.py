@@ -1,11 +1,13 @@
-"""A conversation with a node: requests over its control socket, lists row by row as they come.
+"""A conversation with a node: requests over its control socket, and lists part by part.
 
-Unlike `cli.client` it keeps its connection and does not wait for the end of a list, so a list of
-any length is printed in the memory of one part.
+Unlike `cli.client` it keeps its connection for further requests. A list is taken off the node as
+quickly as it comes, before any of it is decoded: whoever pages through what is printed must not
+keep the node waiting, which would give up after a while.
 """
 
 import json
 import os
+import re
 import socket
 import time
 from collections.abc import Iterator, Mapping
@@ -14,7 +16,9 @@ from typing import Final, cast, final
 
 from warren.cli.ctl.failure import NOT_PERMITTED, CtlError, Misuse
 
-# A part of a list is what a turn's slice made: thousands of rows at most.
+# How a part of a list begins; its last line has no rows.
+_PART: Final = re.compile(rb'\s*\{\s*"v"\s*:\s*1\s*,\s*"id"\s*:\s*1\s*,\s*"rows"')
+# A part is what a turn's slice made: thousands of rows at most.
 PART_OCTETS_MAX: Final = 64 << 20
 CHUNK_OCTETS: Final = 1 << 18
 
@@ -76,18 +80,22 @@ class Link:
         """Return the node's reply; `RefusedError` if it refused."""
         self._send(command, args)
         while True:
-            reply = self._reply()
+            reply = _decoded(self._line(), self.path)
             if "ok" in reply:
                 return cast("dict[str, object]", reply["ok"])
 
     def rows(self, command: str, **args: object) -> Iterator[list[object]]:
         """Give the rows of a list."""
         self._send(command, args)
-        while True:
-            reply = self._reply()
-            if "ok" in reply:
-                return
+        parts = [self._line()]
+        while _PART.match(parts[-1]):
+            parts.append(self._line())
+        parts.reverse()
+        while len(parts) > 1:
+            reply = _decoded(parts.pop(), self.path)
             yield from cast("list[list[object]]", reply["rows"])
+        if "ok" not in _decoded(parts.pop(), self.path):
+            raise UnreachableError(f"{self.path}: the list has no end")
 
     def _send(self, command: str, args: Mapping[str, object]) -> None:
         request = {"v": 1, "id": 1, "command": command, "args": args}
@@ -105,17 +113,6 @@ class Link:
             raise LateError from None
         except OSError as failure:
             raise UnreachableError(f"{self.path}: {failure.strerror or failure}") from None
-
-    def _reply(self) -> dict[str, object]:
-        line = self._line()
-        try:
-            reply = cast("dict[str, object]", json.loads(line))
-            refusal = cast("dict[str, str] | None", reply.get("error"))
-        except (ValueError, AttributeError):
-            raise UnreachableError(f"{self.path}: what answers is no Warren node") from None
-        if refusal is not None:
-            raise RefusedError(refusal["code"], refusal["message"], refusal.get("fix", ""))
-        return reply
 
     def _line(self) -> bytes:
         assert self.socket is not None
@@ -152,3 +149,15 @@ class Link:
         if self.socket is not None:
             self.socket.close()
             self.socket = None
+
+
+def _decoded(line: bytes, path: str) -> dict[str, object]:
+    """Return a reply; `RefusedError` if it is a refusal."""
+    try:
+        reply = cast("dict[str, object]", json.loads(line))
+        refusal = cast("dict[str, str] | None", reply.get("error"))
+    except (ValueError, AttributeError):
+        raise UnreachableError(f"{path}: what answers is no Warren node") from None
+    if refusal is not None:
+        raise RefusedError(refusal["code"], refusal["message"], refusal.get("fix", ""))
+    return reply

@@ -68,8 +68,8 @@ def authenticate_user(call: Call) -> None:
     try:
         call.link.ask("authenticate_user", user=user, password=password)
     except RefusedError as refusal:
-        reason = refusal.fix and f"\n{refusal.fix}"
-        text = f'Error:\nError: failed to authenticate user "{user}"{reason}'
+        why = refusal.fix.replace("wrong_password", "invalid credentials").replace("_", " ")
+        text = f"Error:\nError: failed to authenticate user \"{user}\"\nuser '{user}' - {why}"
         raise CtlError(text, DATA) from None
     call.done("Success")
 
