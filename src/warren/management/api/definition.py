@@ -7,7 +7,7 @@ part, and made true there as a whole: one transaction, or nothing.
 import asyncio
 import email.parser
 import email.policy
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -128,12 +128,11 @@ def _vhost(one: VHostPut) -> Shown:
     return shown
 
 
-async def exported(api: "Api", request: "Request") -> Reply:
-    copy = await api.mirror.current()
-    vhost = request.parameters.get("vhost")
-    document: Shown = {"rabbit_version": VERSION}
+def document(copy: Copy, vhost: str | None = None) -> Shown:
+    """Return everything, or all that is in one virtual host, as one document."""
+    found: Shown = {"rabbit_version": VERSION}
     if vhost is None:
-        document |= {
+        found |= {
             "rabbitmq_version": VERSION,
             "product_name": "RabbitMQ",
             "product_version": VERSION,
@@ -148,12 +147,16 @@ async def exported(api: "Api", request: "Request") -> Reply:
                 for one in copy.global_parameters.values()
             ],
         }
-    document |= _exported(copy, vhost)
+    return found | _exported(copy, vhost)
+
+
+async def exported(api: "Api", request: "Request") -> Reply:
+    found = document(await api.mirror.current(), request.parameters.get("vhost"))
     headers = {}
     name = request.query.get("download")
     if name and name.isprintable() and name.isascii():
         headers["content-disposition"] = f"attachment; filename={name}"
-    return Reply(200, msgspec.json.encode(document), headers=headers)
+    return Reply(200, msgspec.json.encode(found), headers=headers)
 
 
 # -- in --------------------------------------------------------------------------------------------
@@ -195,20 +198,26 @@ def _check_vhosts(copy: Copy, changes: list[Change]) -> None:
 async def send(api: "Api", changes: list[Change]) -> None:
     """Have the node make changes true as a whole."""
     began = await api.control.ask("import_begin")
+    for part in parts(changes):
+        await _send_part(api, began["id"], part)
+    await api.control.ask("import_apply", {"id": began["id"]}, timeout_s=300.0)
+
+
+def parts(changes: Iterable[Change]) -> Iterator[list[bytes]]:
+    """Yield changes as JSON, as many at a time as one request may hold."""
     part: list[bytes] = []
     octets = 0
     for change in changes:
         encoded = msgspec.json.encode(change)
         if octets + len(encoded) > PART_OCTETS and part:
-            await _send_part(api, began["id"], part)
+            yield part
             part, octets = [], 0
         if len(encoded) > PART_OCTETS:
             raise HttpError(400, "bad_request", "an object of the document is too large")
         part.append(encoded)
         octets += len(encoded) + 1
     if part:
-        await _send_part(api, began["id"], part)
-    await api.control.ask("import_apply", {"id": began["id"]}, timeout_s=300.0)
+        yield part
 
 
 async def _send_part(api: "Api", number: int, part: list[bytes]) -> None:
