@@ -24,13 +24,17 @@ ALL: Final = "all"
 
 
 class AddUserArgs(Args, frozen=True, kw_only=True):
-    """A new user, by a password or by its hash; a user without either cannot log in by password."""
+    """A user, by a password or by its hash; a user without either cannot log in by password.
+
+    `replace`: one that is there is overwritten; otherwise the name has to be new.
+    """
 
     user: Name
     password: str = ""
     password_hash: str = ""
     hashing_algorithm: Algorithm = Algorithm.SHA256
     tags: tuple[str, ...] = ()
+    replace: bool = False
 
 
 class UserArgs(Args, frozen=True, kw_only=True):
@@ -102,7 +106,7 @@ class _Users:
         self.random = node.broker.random
 
     async def add(self, view: NodeView, args: AddUserArgs) -> Done:
-        if self.broker.users.get(args.user) is not None:
+        if self.broker.users.get(args.user) is not None and not args.replace:
             raise ControlError(Code.EXISTS, f'User "{args.user}" already exists')
         if args.password_hash:
             if not is_hash_text(args.password_hash):

@@ -22,10 +22,13 @@ Vhost = Annotated[str, Meta(max_length=255)]
 
 
 class AddVHostArgs(Args, frozen=True, kw_only=True):
+    """`replace`: the description of one that is there is overwritten."""
+
     vhost: Name
     description: str = ""
     tags: tuple[str, ...] = ()
     default_queue_type: str = ""
+    replace: bool = False
 
 
 class VHostArgs(Args, frozen=True, kw_only=True):
@@ -76,7 +79,7 @@ class _VHosts:
         self.broker = node.broker
 
     async def add(self, view: NodeView, args: AddVHostArgs) -> Done:
-        if args.vhost in self.broker.vhosts:
+        if args.vhost in self.broker.vhosts and not args.replace:
             raise ControlError(Code.EXISTS, f"Virtual host '{args.vhost}' already exists")
         kind = args.default_queue_type
         if kind and kind.encode() not in QUEUE_TYPES:

@@ -6,7 +6,16 @@ state of their own. Start reading at `identity.py`.
 
 from typing import Final
 
-from warren.management.api import definition, health, identity, metrics, objects, overview, rights
+from warren.management.api import (
+    change,
+    definition,
+    health,
+    identity,
+    metrics,
+    objects,
+    overview,
+    rights,
+)
 from warren.management.router import Endpoint
 
 ENDPOINTS: Final[tuple[Endpoint, ...]] = (
@@ -14,6 +23,7 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
     *overview.ENDPOINTS,
     *objects.ENDPOINTS,
     *rights.ENDPOINTS,
+    *change.ENDPOINTS,
     *definition.ENDPOINTS,
     *health.ENDPOINTS,
     *metrics.ENDPOINTS,
