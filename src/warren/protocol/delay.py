@@ -82,7 +82,7 @@ def as_held(props: bytes) -> bytes:
     if at < 0 or header_at(props, _DELIVER_AT) >= 0:
         return props
     delay = _number_at(props, at)
-    if delay <= _NO_NUMBER:
+    if delay <= 0:
         return props
     start = headers_at(props)
     end = start + 4 + read_u32(props, start)

@@ -120,14 +120,14 @@ class Calendar:
         self.bounds: list[int] = [
             int(((now_ms >> _shift(level)) + 1) << _shift(level)) for level in range(LEVELS)
         ]
-        # Records that came since the last `advance`: as many move at least.
+        # Records that came for a bucket that is being opened, since the last `advance`: more than
+        # these move, so that it comes to an end.
         self.added: i64 = 0
 
     def add(self, record: bytes) -> i64:
         """Take a record; return when `advance` or `take` will have to do with it at the latest."""
         due = due_of(record)
         level = self._level_of(due)
-        self.added += 1
         if level < 0:
             heappush(self.near, record)
             return due
@@ -138,6 +138,8 @@ class Calendar:
         if bucket is None:
             bucket = Bucket()
             buckets[int(index)] = bucket
+        elif bucket.block > 0 or bucket.index > 0:
+            self.added += 1
         bucket.append(record)
         return (index << shift) - _lead(level)
 
@@ -158,7 +160,7 @@ class Calendar:
         return None
 
     def advance(self, now_ms: i64, most: i64) -> i64:
-        """Move what is near one level down, `most` records or as many as came; return how many.
+        """Move up to `most` records that are near one level down; return how many moved.
 
         What is nearest goes first: a large bucket that is opened ahead of time holds up nothing.
         """

@@ -5,7 +5,14 @@ from typing import Final
 from warren.routing import Exchange
 from warren.routing.listing import BindingRow
 from warren.server.list_cell import Cell, typed_table
+from warren.vhost.delayed_exchange import delayed_of
 from warren.vhost.policy_force import in_force
+
+
+def _delayed(exchange: Exchange) -> int | None:
+    delayed = delayed_of(exchange)
+    return None if delayed is None else int(delayed.held.count)
+
 
 EXCHANGE_CELLS: Final[dict[str, Cell[Exchange]]] = {
     "name": lambda one: one.name,
@@ -15,6 +22,8 @@ EXCHANGE_CELLS: Final[dict[str, Cell[Exchange]]] = {
     "internal": lambda one: one.internal,
     "arguments": lambda one: typed_table(one.arguments),
     "policy": lambda one: in_force(one).policy or None,
+    # None for types that delay nothing.
+    "messages_delayed": _delayed,
 }
 
 BINDING_CELLS: Final[dict[str, Cell[BindingRow]]] = {

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.unit.protocol.fields import FIELDS
 from warren.protocol.delay import (
     DELAY_MS_MAX,
     NOT_A_NUMBER,
@@ -144,3 +145,16 @@ def test_afterwards_the_delay_is_negative_and_all_else_as_it_was(value: Field) -
 def test_a_point_in_time_stays_as_it_is() -> None:
     before = props(x_delay=field(5), x_deliver_at=kind("l", NOW + 5))
     assert as_held(before) == before
+
+
+@given(FIELDS, FIELDS, st.booleans())
+def test_whatever_the_headers_are_there_is_an_answer(a: Field, b: Field, both: bool) -> None:
+    headers = {"x_delay": a, "x_deliver_at": b} if both else {"x_delay": a}
+    before = props(**headers)
+    assert TOO_LONG <= delay_of(before, NOW) <= DELAY_MS_MAX
+    after = as_held(before)
+    scan(after, 0, len(after))
+    if both:
+        assert after == before
+    else:
+        assert delay_of(after, NOW) <= 0

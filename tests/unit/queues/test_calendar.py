@@ -42,8 +42,6 @@ def test_order_does_not_depend_on_how_many_move_at_a_time(
     delays: list[int], most: int, late: int
 ) -> None:
     calendar = filled(delays)
-    # The first call moves as many as came: the rest is up to `most`.
-    calendar.added = 0
     found: list[bytes] = []
     now = NOW
     for _ in range(60 * (LEVELS + 2) + 60):
@@ -84,12 +82,29 @@ def test_others_are_not_held_up_by_a_large_bucket() -> None:
     calendar = filled(far)
     start = min(calendar.levels[2]) << 19
     now = start - 1000
-    calendar.added = 0
     calendar.advance(now, 10)
     calendar.add(record(now + 500, 9001))
     for _ in range(5):
         calendar.advance(now + 500, 10)
     assert [int(seq_of(one)) for one in taken(calendar, now + 500)] == [9001]
+
+
+def test_a_bucket_that_is_opened_moves_in_slices_however_many_came() -> None:
+    calendar = filled([20_000] * 5000)
+    now = NOW + 19_000
+    assert calendar.advance(now, 100) <= 100
+    # What comes for it meanwhile does not keep it open for ever.
+    seq = 5000
+    while calendar.levels[1]:
+        for _ in range(150):
+            seq += 1
+            calendar.add(record(NOW + 20_000, seq))
+        assert calendar.advance(now, 100) <= 300
+        assert seq < 100_000
+    for _ in range(seq):
+        calendar.advance(NOW + 20_000, 100)
+    found = [int(seq_of(one)) for one in taken(calendar, NOW + 20_000)]
+    assert found == list(range(1, seq + 1))
 
 
 def test_removing() -> None:
@@ -109,7 +124,6 @@ def test_removing() -> None:
 
 def test_removing_from_a_bucket_that_is_being_opened() -> None:
     calendar = filled([20_000] * 700)
-    calendar.added = 0
     now = NOW + 19_000
     while not calendar.levels[0]:
         calendar.advance(now, 300)

@@ -61,6 +61,8 @@ def test_exchanges_and_their_counts(run: Run) -> None:
             ["x", "/", 2, False, "topic", True],
             ["y", "/", 0, False, "topic", False],
         ]
+        listed = await asker.ask("list_exchanges", columns=["name", "messages_delayed"])
+        assert [row for row in listed if row[1] is not None] == [["x", 2], ["y", 0]]
         rows = await asker.ask("list_delayed_exchanges", vhost="/", columns=["memory"])
         assert 200 < rows[0][0] < 400
         assert rows[1] == [0]
