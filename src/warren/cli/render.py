@@ -55,7 +55,8 @@ def status_text(status: "Status", colour: Paint) -> str:
         ("consumers", f"{status.consumers:,}"),
         (
             "messages",
-            f"{status.messages_ready:,} ready, {status.messages_unacknowledged:,} unacknowledged",
+            f"{status.messages_ready:,} ready, {status.messages_unacknowledged:,} unacknowledged"
+            + (f", {status.messages_delayed:,} delayed" if status.messages_delayed else ""),
         ),
         (
             "per second",

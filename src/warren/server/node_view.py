@@ -109,6 +109,8 @@ class View:
             exchanges=exchanges,
             messages_ready=ready,
             messages_unacknowledged=unacked,
+            messages_delayed=int(node.broker.delayed.count),
+            delayed_bytes=int(node.broker.delayed.octets),
             rates=self.rates,
             memory_bytes=resident_bytes(),
             memory_limit_bytes=node.memory.limit,

@@ -72,6 +72,9 @@ class Status(Struct, frozen=True, kw_only=True):
     exchanges: int
     messages_ready: int
     messages_unacknowledged: int
+    # Held by exchanges of type x-delayed-message, and what that takes of the memory.
+    messages_delayed: int = 0
+    delayed_bytes: int = 0
     rates: Rates
     memory_bytes: int
     memory_limit_bytes: int

@@ -64,6 +64,8 @@ def test_exchanges_and_their_counts(run: Run) -> None:
         listed = await asker.ask("list_exchanges", columns=["name", "messages_delayed"])
         assert [row for row in listed if row[1] is not None] == [["x", 2], ["y", 0]]
         rows = await asker.ask("list_delayed_exchanges", vhost="/", columns=["memory"])
+        status = await asker.ask("status")
+        assert (status["messages_delayed"], status["delayed_bytes"]) == (2, rows[0][0])
         assert 200 < rows[0][0] < 400
         assert rows[1] == [0]
         assert (await refusal(asker, "list_delayed_exchanges", vhost="z")).code == "not_found"
