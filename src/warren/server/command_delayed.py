@@ -149,15 +149,16 @@ class _Delays:
         def steps() -> Iterator[list[object] | None]:
             found: list[bytes] = []
             for begin, blocks in delayed.calendar.sources():
-                if _key(begin, 0) >= before or (
-                    len(found) == args.limit and _key(begin, 0) > found[-1]
-                ):
+                # A full page bounds what can still come before its end.
+                bound = found[-1] if len(found) == args.limit else before
+                if _key(begin, 0) >= bound:
                     break
                 for block in blocks:
                     for part in range(0, len(block), PAGE_MAX):
-                        some = between(block[part : part + PAGE_MAX], after, before)
+                        some = between(block[part : part + PAGE_MAX], after, bound)
                         if some:
                             found = nsmallest(args.limit, found + some)
+                            bound = found[-1] if len(found) == args.limit else before
                         yield None
             for record in found:
                 yield row(made, _Row(delayed, record, ahead_ms, now_ms))
