@@ -24,6 +24,7 @@ from warren.server.tls_link import TlsLink
 from warren.session import RUNNING, Connection
 from warren.session.channel import EXPECT_CLOSE_OK
 from warren.vhost.change import encoded
+from warren.vhost.policy_force import in_force
 
 if TYPE_CHECKING:
     from warren.server.hub import Link
@@ -43,7 +44,7 @@ def queue_row(queue: Queue) -> QueueRow:
         len(queue.consumers.every),
         int(backlog.head_seq + backlog.count),
         int(queue.settled_count),
-        "",
+        in_force(queue).policy,
         "running" if not queue.gate & GATE_SUSPENDED else "suspended",
     )
 
