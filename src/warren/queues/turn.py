@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, final
 
 from mypy_extensions import i64, mypyc_attr
 
+from warren.core import Clock
 from warren.queues.timer import Timer, Timers
 
 if TYPE_CHECKING:
@@ -20,6 +21,8 @@ PUMP_MESSAGES: Final = 1024
 # new length limit for 50,000 queues would otherwise be one turn of minutes.
 TURN_QUEUES: Final = 256
 TURN_MESSAGES: Final = 8192
+# Messages that are costly, such as dead letters with large headers, end a turn earlier.
+TURN_NS: Final = 5_000_000
 # Blocks of purged messages freed in one turn.
 FREED_BLOCKS: Final = 16
 # Timers fired in one turn; most only note that there is something to do, some delete a queue.
@@ -75,7 +78,9 @@ class Failure:
 
 @final
 class Turn:
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock | None = None) -> None:
+        # Only to end a turn of many queues; what happens by the clock happens at `now_ns`.
+        self.clock = clock
         self.queues: list[Queue] = []
         self.garbage: list[Block] = []
         self.chores: list[Chore] = []
@@ -92,16 +97,7 @@ class Turn:
         if self.due:
             self._step_due()
         if self.queues:
-            queues = self._next_queues()
-            most = min(PUMP_MESSAGES, TURN_MESSAGES // len(queues))
-            for queue in queues:
-                queue.scheduled = False
-                try:
-                    if queue.pump(most):
-                        queue.schedule()
-                except Exception as error:  # A supervisor: one queue stops, the others go on.
-                    queue.suspend()
-                    self.failures.append(Failure(queue, error))
+            self._pump(self._next_queues())
         if self.garbage:
             self._free()
         if self.chores and self._step():
@@ -118,6 +114,26 @@ class Turn:
             return queues
         self.queues = queues[TURN_QUEUES:]
         return queues[:TURN_QUEUES]
+
+    def _pump(self, queues: "list[Queue]") -> None:
+        """Give each queue its share, until the time is over; the others go first next time."""
+        clock = self.clock if len(queues) > 1 else None
+        until = 0 if clock is None else clock.monotonic_ns() + TURN_NS
+        most = min(PUMP_MESSAGES, TURN_MESSAGES // len(queues))
+        done = 0
+        for queue in queues:
+            queue.scheduled = False
+            done += 1
+            try:
+                if queue.pump(most):
+                    queue.schedule()
+            except Exception as error:  # A supervisor: one queue stops, the others go on.
+                queue.suspend()
+                self.failures.append(Failure(queue, error))
+            if clock is not None and clock.monotonic_ns() >= until:
+                break
+        if done < len(queues):
+            self.queues = queues[done:] + self.queues
 
     def _step(self) -> bool:
         try:

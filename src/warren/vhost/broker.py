@@ -65,7 +65,7 @@ class Broker:
         self.permissions = permissions
         self.mechanisms = mechanisms
         self.attempts = attempts or Attempts()
-        self.turn = Turn()
+        self.turn = Turn(clock)
         self.totals = Totals()
         # The delayed messages of all exchanges.
         self.delayed = Held()

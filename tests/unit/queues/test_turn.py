@@ -124,3 +124,32 @@ def test_many_queues_share_what_a_turn_may_hand_out() -> None:
     assert [int(queue.ready()) for queue in queues] == [1] * len(queues)
     rig.run()
     assert {int(queue.ready()) for queue in queues} == {0}
+
+
+class Ticking:
+    """A clock on which every look takes two milliseconds."""
+
+    def __init__(self) -> None:
+        self.now_ns = 0
+
+    def monotonic_ns(self) -> int:
+        self.now_ns += 2_000_000
+        return self.now_ns
+
+    def wall_ns(self) -> int:
+        return self.now_ns
+
+
+def test_a_turn_ends_when_its_time_is_over_and_the_next_goes_on_where_it_was() -> None:
+    rig = Rig()
+    rig.turn.clock = Ticking()
+    queues = [rig.another(f"q{number}") for number in range(5)]
+    for queue in queues:
+        queue.publish(message(b"x"), None, 0)
+        rig.consumer(queue.name, queue=queue)
+    assert rig.turn.run()
+    assert [int(queue.ready()) for queue in queues] == [0, 0, 0, 1, 1]
+    queues[0].publish(message(b"y"), None, 0)
+    assert rig.turn.queues == queues[3:]
+    assert not rig.turn.run()
+    assert {int(queue.ready()) for queue in queues} == {0}
