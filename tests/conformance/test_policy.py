@@ -266,7 +266,7 @@ def test_numbers_beyond_every_limit_are_taken_and_shown(desk: Desk) -> None:
     desk.fill("q", b"1", b"2")
     desk.timed.pass_time(1000)
     assert desk.bodies("q") == [b"1", b"2"]
-    assert desk.command("list_queues")["rows"][0]["effective_policy_definition"] == huge
+    assert desk.listed() == {"q": ("p", None, huge)}
 
 
 def test_lists_show_what_applies(desk: Desk) -> None:
@@ -274,11 +274,13 @@ def test_lists_show_what_applies(desk: Desk) -> None:
     desk.queue("other")
     desk.set("p", "^q$", max_length=5)
     desk.set("o", "^q$", operator=True, max_length=4)
-    found = {row["name"]: row for row in desk.command("list_queues")["rows"]}
-    assert (found["q"]["policy"], found["q"]["operator_policy"]) == ("p", "o")
-    assert found["q"]["effective_policy_definition"] == {"max-length": 4}
-    assert (found["other"]["policy"], found["other"]["operator_policy"]) == ("", "")
-    assert found["other"]["effective_policy_definition"] == {}
+    assert desk.listed() == {"q": ("p", "o", {"max-length": 4}), "other": (None, None, {})}
+    shown = ["name", "policy"]
+    rows = desk.command("list_exchanges", columns=shown)["rows"]
+    assert {policy for _, policy in rows} == {None}
+    desk.set("p", "topic", max_length=5)
+    rows = desk.command("list_exchanges", columns=shown)["rows"]
+    assert {name for name, policy in rows if policy == "p"} == {"amq.topic"}
 
 
 @pytest.mark.rule("VH-1", "PO-1")

@@ -265,8 +265,8 @@ def test_a_change_in_the_middle_of_a_round_supersedes_it(desk: Desk) -> None:
         definition = {"max-length": length}
         desk.broker.command("set_policy", name="p", pattern="", definition=definition)
     late = desk.queue("late")
-    desk.command("list_policies")
-    rows = desk.command("list_queues", limit=1000)["rows"]
-    assert {str(row["effective_policy_definition"]) for row in rows} == {"{'max-length': 3}"}
+    desk.broker.settle()
+    found = desk.listed()
+    assert found == {name: ("p", None, {"max-length": 3}) for name in (*names, late)}
     for name in (names[0], names[-1], late):
         assert desk.effective(name) == {"max-length": 3}

@@ -79,6 +79,12 @@ class Desk:
         assert not found["pending"]
         return found
 
+    def listed(self) -> dict[str, tuple[str | None, str | None, Any]]:
+        """Return what the list of queues says of policies, by name of the queue."""
+        columns = ["name", "policy", "operator_policy", "effective_policy_definition"]
+        rows = self.command("list_queues", columns=columns)["rows"]
+        return {name: (policy, operator, effective) for name, policy, operator, effective in rows}
+
     def fill(self, queue: str, *bodies: bytes, **properties: Any) -> None:
         for body in bodies:
             self.channel.publish(body, routing_key=queue, **properties)
