@@ -25,7 +25,12 @@ def pattern(size: int) -> bytes:
 
 def until(look: Callable[[], Found]) -> Found:
     """Return the first true result of `look`, which waits a little by itself."""
-    deadline = time.monotonic() + PATIENCE_SECONDS
+    return until_within(PATIENCE_SECONDS, look)
+
+
+def until_within(seconds: float, look: Callable[[], Found]) -> Found:
+    """The same for what may take longer."""
+    deadline = time.monotonic() + seconds
     while not (found := look()):
         assert time.monotonic() < deadline, "the condition did not come true in time"
     return found
