@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 # How long deliveries stay behind the basic.qos-ok that makes room for them. An event loop that asks
 # for room, one message at a time, must be waiting again when the message comes: Celery looks for
 # more once before it waits, and takes what it finds there for the last one until a second is over.
-ROOM_AFTER_NS: Final = 1_000_000
+ROOM_AFTER_NS: Final = 5_000_000
 
 
 class ConsumerOwner:
