@@ -29,7 +29,7 @@ def test_alarms_by_hand_stay_until_they_are_cleared(ctl: Ctl, node: Broker) -> N
             assert client.wait_for("connection.blocked").reason == f"low on {source}"
             # The monitor looks at the memory again, and finds that all is well.
             assert ctl("set_vm_memory_high_watermark", "0.4").code == 0
-            assert f"{source} alarm" in ctl("alarms").out
+            assert f"{source} alarm: set by hand" in ctl("alarms").out
             assert ctl("eval", CLEAR % source).out == "ok\n"
             client.wait_for("connection.unblocked")
         client.close()

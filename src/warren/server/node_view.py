@@ -8,7 +8,7 @@ from msgspec import Raw
 
 import warren
 from warren._build import forms
-from warren.flow import Kind, Subject
+from warren.flow import Alarm, Kind, Source, Subject
 from warren.runtime.loop import loop_name
 from warren.runtime.process import descriptor_count, descriptor_count_max, resident_bytes
 from warren.server.derived_wait import concerns, derived_waits
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
 # A loop that is later than this when a timer fires is in trouble.
 LATE_NS_MAX = 1_000_000_000
+ALARM_SETTINGS = {Source.MEMORY: "vm_memory_high_watermark", Source.DISK: "disk_free_limit"}
 
 
 @final
@@ -121,15 +122,20 @@ class View:
         )
 
     def _alarms(self) -> tuple[AlarmRow, ...]:
-        memory = self.node.memory
         return tuple(
             AlarmRow(
                 source=alarm.source.value,
-                detail=f"{memory.used} of {memory.limit} bytes used on {alarm.node}",
-                setting="vm_memory_high_watermark",
+                detail=f"{self._alarm_detail(alarm)} on {alarm.node}",
+                setting=ALARM_SETTINGS[alarm.source],
             )
             for alarm in self.node.broker.alarms.in_force()
         )
+
+    def _alarm_detail(self, alarm: Alarm) -> str:
+        memory = self.node.memory
+        if alarm != memory.alarm or memory.by_hand:
+            return "set by hand"
+        return f"{memory.used} of {memory.limit} bytes used"
 
     def why(self, subject: Subject | None) -> WhyReply:
         waits = self.node.broker.waits
@@ -185,7 +191,7 @@ class View:
                 name="alarms",
                 ok=False,
                 reason=HealthReason(f"{alarms[0].source.value}_alarm"),
-                detail=f"{node.memory.used} of {node.memory.limit} bytes used",
+                detail=self._alarm_detail(alarms[0]),
                 advice="publishers are blocked until it ends; see `warren why`",
             )
         )

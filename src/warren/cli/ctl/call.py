@@ -15,6 +15,17 @@ from warren.cli.ctl.words import Words
 
 # Seconds that a verb may take when nobody says (O-1.1).
 TIMEOUT_S: Final = 60.0
+# Verbs that take as long as what they do takes.
+UNHURRIED: Final = frozenset(
+    {
+        "close_all_connections",
+        "close_all_user_connections",
+        "export_definitions",
+        "import_definitions",
+        "start_app",
+        "stop_app",
+    }
+)
 PREFIX_USER: Final = 'User "'
 PREFIX_VHOST: Final = "Virtual host '"
 # Verbs that have no exit code of their own for a vhost, or a user, that there is not.
@@ -57,7 +68,7 @@ class Call:
     def timeout_s(self) -> float | None:
         given = self.options.get("timeout")
         if given is None:
-            return TIMEOUT_S
+            return None if self.words.verb in UNHURRIED else TIMEOUT_S
         return None if given == "infinity" else float(given)
 
     def connect(self, *, app: bool) -> None:
