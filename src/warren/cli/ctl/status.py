@@ -21,7 +21,12 @@ if TYPE_CHECKING:
     from warren.server.view import Status
 
 _UNITS: Final = {"gb": 10**9, "gib": 2**30, "mb": 10**6, "mib": 2**20, "bytes": 1}
-PURPOSES: Final = {"amqp": "AMQP 0-9-1", "amqp/ssl": "AMQP 0-9-1 over TLS"}
+PURPOSES: Final = {
+    "amqp": "AMQP 0-9-1",
+    "amqp/ssl": "AMQP 0-9-1 over TLS",
+    "http": "HTTP API",
+    "http/prometheus": "Prometheus exporter API over HTTP",
+}
 
 
 class Page(NamedTuple):
