@@ -26,6 +26,7 @@ from warren.bench.option import Address, TlsOptions
 
 SPAN_S: Final = 60.0
 ALONE_S: Final = 8.0
+AFTER_S: Final = 3.0
 SIZE: Final = 128
 EXCHANGE: Final = "later"
 QUEUE: Final = "due"
@@ -142,7 +143,9 @@ def measure(place: Place, messages: int, span_s: float, fill_s: float) -> None:
             f"(body {SIZE}); all held {begin - time.time():.1f} s before the first is due"
         )
         found: list[dict[str, object]] = []
-        beside = threading.Thread(target=lambda: found.append(load(broker, MODEST, span_s)))
+        # From before the first until after the last.
+        seconds = begin - time.time() + span_s + AFTER_S
+        beside = threading.Thread(target=lambda: found.append(load(broker, MODEST, seconds)))
         beside.start()
         late = sorted(consume(broker, messages))
         beside.join()
@@ -161,7 +164,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tools.bench.delayed")
     parser.add_argument("--messages", type=int, default=1_000_000)
     parser.add_argument("--span", type=float, default=SPAN_S, help="seconds in which all are due")
-    parser.add_argument("--fill", type=float, default=20.0, help="seconds to publish them in")
+    parser.add_argument("--fill", type=float, default=8.0, help="seconds to publish them in")
     parser.add_argument("--port", type=int, default=20470)
     parser.add_argument("--out", type=Path, default=Path("out/bench"))
     args = parser.parse_args()

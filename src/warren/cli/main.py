@@ -25,6 +25,7 @@ VERBS: Final = {
     "doctor": ("warren.cli.doctor", "doctor", "check the metadata of a node, and repair it"),
     "list-queues": ("warren.cli.question", "list_queues", "queues, a page at a time"),
     "list-connections": ("warren.cli.question", "list_connections", "client connections"),
+    "delayed": ("warren.cli.delayed", "delayed", "delayed messages: list them, cancel them"),
     "version": ("warren.cli.main", "version", "print the version"),
     "bench": ("warren.bench.main", "main", "measure a broker"),
 }

@@ -32,7 +32,7 @@ _POLL_S: Final = 0.02
 
 def status(words: Sequence[str]) -> int:
     """Print the node on one page."""
-    given = _parser("status", "The node on one page.").parse_args(words)
+    given = asking_parser("status", "The node on one page.").parse_args(words)
     raw = _ask(given, "status", {})
     if given.json:
         return _print_json(raw)
@@ -44,7 +44,9 @@ def status(words: Sequence[str]) -> int:
 
 def why(words: Sequence[str]) -> int:
     """Print the chain of waits of one object, or all waits."""
-    parser = _parser("why", "Explain why an object waits: the chain of causes down to the root.")
+    parser = asking_parser(
+        "why", "Explain why an object waits: the chain of causes down to the root."
+    )
     parser.add_argument(
         "object", nargs="*", help="KIND:NAME (queue:orders, connection:..., channel:...) or a name"
     )
@@ -66,9 +68,9 @@ def why(words: Sequence[str]) -> int:
 
 def health(words: Sequence[str]) -> int:
     """Check the node: exit code 0 when all is well, 1 with the reasons when not."""
-    given = _parser("health", "Check the node; the exit code is 1 if it is not well.").parse_args(
-        words
-    )
+    given = asking_parser(
+        "health", "Check the node; the exit code is 1 if it is not well."
+    ).parse_args(words)
     raw = _ask(given, "health", {})
     ok = bool(json.loads(raw)["ok"])
     if given.json:
@@ -82,9 +84,9 @@ def health(words: Sequence[str]) -> int:
 
 def diag(words: Sequence[str]) -> int:
     """Print what a bug report needs."""
-    given = _parser("diag", "Build, modules, paths, and every setting with its origin.").parse_args(
-        words
-    )
+    given = asking_parser(
+        "diag", "Build, modules, paths, and every setting with its origin."
+    ).parse_args(words)
     raw = _ask(given, "diag", {})
     if given.json:
         return _print_json(raw)
@@ -96,7 +98,9 @@ def diag(words: Sequence[str]) -> int:
 
 def reload_tls(words: Sequence[str]) -> int:
     """Have the node load its certificate, key and authorities anew."""
-    given = _parser("reload-tls", "Load certificate, key and authorities anew.").parse_args(words)
+    given = asking_parser("reload-tls", "Load certificate, key and authorities anew.").parse_args(
+        words
+    )
     raw = _ask(given, "reload_tls", {})
     if given.json:
         return _print_json(raw)
@@ -135,7 +139,9 @@ def list_connections(words: Sequence[str]) -> int:
 
 def stop(words: Sequence[str]) -> int:
     """Stop the node and wait until it is gone."""
-    parser = _parser("stop", "Stop the node in good order and wait until it is gone.", timeout_s=60)
+    parser = asking_parser(
+        "stop", "Stop the node in good order and wait until it is gone.", timeout_s=60
+    )
     parser.add_argument("--reason", default="asked by the operator", help="for the node's log")
     parser.add_argument("--no-wait", action="store_true", help="return at once")
     given = parser.parse_args(words)
@@ -173,7 +179,8 @@ def _answers(path: Path) -> bool:
     return True
 
 
-def _parser(verb: str, line: str, *, timeout_s: float = 10) -> ArgumentParser:
+def asking_parser(verb: str, line: str, *, timeout_s: float = 10) -> ArgumentParser:
+    """Return the parser of a verb that asks a node."""
     parser = ArgumentParser(prog=f"warren {verb}", description=line, allow_abbrev=False)
     parser.add_argument("--json", action="store_true", help="print the reply as JSON")
     parser.add_argument("--data-dir", metavar="DIR", help="the node's data folder")
@@ -186,21 +193,25 @@ def _parser(verb: str, line: str, *, timeout_s: float = 10) -> ArgumentParser:
 
 
 def _page_parser(verb: str, line: str) -> ArgumentParser:
-    parser = _parser(verb, line)
+    parser = asking_parser(verb, line)
     parser.add_argument("--offset", type=int, default=0, metavar="N", help="rows to skip")
     parser.add_argument("--limit", type=int, default=100, metavar="N", help="rows, at most 1000")
     return parser
 
 
-def _ask(given: Namespace, command: str, args: Mapping[str, object]) -> bytes:
+def node_socket(given: Namespace) -> Path:
+    """Return the control socket of the node that the options name."""
     try:
-        path = socket_path(given, os.environ)
+        return socket_path(given, os.environ)
     except Exception as failure:
         # The type is not imported before it is needed: see the package's docstring.
         if type(failure).__name__ == "ConfigError":
             raise CliError(f"configuration refused:\n{failure}", CONFIG) from None
         raise
-    return ask(path, command, args, timeout_s=given.timeout)
+
+
+def _ask(given: Namespace, command: str, args: Mapping[str, object]) -> bytes:
+    return ask(node_socket(given), command, args, timeout_s=given.timeout)
 
 
 def _read(raw: bytes) -> object:
