@@ -41,6 +41,8 @@ class RoomTimer(Timer):
         self.outlet = outlet
 
     def fire(self, now_ns: "i64") -> None:
+        # Lets go of the timer: the cycle collector does not run.
+        self.outlet.room = None
         self.outlet.wake()
 
 
@@ -77,11 +79,8 @@ class Outlet:
 
     def wake_soon(self) -> None:
         """Let consumers take part again when the answer that says so has been read."""
-        if self.waiting == 0:
-            return
-        if self.room is None:
+        if self.waiting > 0 and self.room is None:
             self.room = RoomTimer(self)
-        if self.room.index < 0:
             self.turn.timers.arm(self.room, self.turn.now_ns + ROOM_AFTER_NS)
 
     def wake(self) -> None:

@@ -52,3 +52,15 @@ def test_nobody_waits(rig: Rig) -> None:
     outlet = rig.outlet()
     outlet.wake_soon()
     assert not rig.turn.timers.heap
+
+
+def test_nothing_keeps_the_channel_when_the_room_is_filled(rig: Rig) -> None:
+    """The cycle collector does not run: a timer and its channel must let go of each other."""
+    outlet = full(rig, 1)
+    outlet.limit = 2
+    outlet.wake_soon()
+    assert outlet.room is not None
+    rig.turn.now_ns += ROOM_AFTER_NS
+    rig.run()
+    assert outlet.room is None
+    assert not rig.turn.timers.heap
