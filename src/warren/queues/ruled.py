@@ -81,15 +81,20 @@ class Ruled:
         # The last properties that were looked into, and what was found: runs of equal ones share.
         self.ttl_props = b""
         self.ttl_ns: i64 = NEVER
+        # A message is on its way out, and may come back before what was begun is done.
+        self.busy = False
 
     # -- publishing ----------------------------------------------------------------------------
 
     def publish(self, message: Message) -> i64:
         queue = self.queue
         rules = queue.rules
+        ttl = self._ttl(message)
+        if queue.scheduled and not self.busy and (ttl == 0 or self._is_full(message.size)):
+            # What was settled before in this turn counts: consumers with room take what waits.
+            self.pump(TRIM_MAX)
         if rules.overflow != DROP_HEAD and self._is_full(message.size):
             return self._refuse(message)
-        ttl = self._ttl(message)
         empty = queue.ready() == 0
         if empty and self._at_once(message, ttl):
             return TAKEN
@@ -98,18 +103,18 @@ class Ruled:
             queue.gate |= GATE_EXPIRY
         self._push(message)
         # A higher priority may have come before a head that lives longer.
-        if (empty and ttl >= 0) or rules.max_priority > 0:
-            self._arm()
-        self._make_room()
+        self._make_room((empty and ttl >= 0) or rules.max_priority > 0)
         return TAKEN
 
-    def _make_room(self) -> None:
-        """Drop what is over the limits now; what another head brings with it."""
+    def _make_room(self, other_head: bool) -> None:
+        """Drop what is over the limits now, and what is expired and comes to the head by that."""
         left = self._trim(TRIM_MAX)
-        if left == 0:
-            self.queue.schedule()
-        elif left < TRIM_MAX:
-            self._arm()
+        if left < TRIM_MAX or other_head:
+            left = self._expire(left)
+            if left == 0:
+                self.queue.schedule()
+            else:
+                self._arm()
 
     def _at_once(self, message: Message, ttl: i64) -> bool:
         """Give a message that finds the queue empty to a consumer, or let it die (TT-4)."""
@@ -193,28 +198,19 @@ class Ruled:
     def pump(self, most: i64) -> bool:
         """Hand out, expire and drop up to `most` ready messages; True if more could go."""
         queue = self.queue
-        now = queue.turn.now_ns
         left = self._trim(most)
-        if left == 0:
-            return True
         while queue.ready() > 0:
-            level = self._first()
-            message = level.first()
-            if message.expires_at != 0 and message.expires_at <= now:
-                if left == 0:
-                    return True
-                left -= 1
-                self._take(level)
-                queue.expired_count += 1
-                self._gone(message, EXPIRED)
-                continue
+            left = self._expire(left)
+            if left == 0:
+                return True
+            if queue.ready() == 0:
+                break
             consumer = queue.consumers.next()
             if consumer is None:
                 break
-            if left == 0:
-                return True
             left -= 1
-            self._take(level)
+            level = self._first()
+            message = self._take(level)
             consumer.send(level.seq, message, level.again)
         self._settle_gate()
         return False
@@ -222,20 +218,10 @@ class Ruled:
     def next(self) -> Level | None:
         """Take the next message that is alive for basic.get; the level says what was taken."""
         queue = self.queue
-        now = queue.turn.now_ns
-        passed: i64 = 0
-        while queue.ready() > 0 and passed < GET_MAX:
-            level = self._first()
-            message = level.first()
-            if message.expires_at == 0 or message.expires_at > now:
-                return level
-            self._take(level)
-            passed += 1
-            queue.expired_count += 1
-            self._gone(message, EXPIRED)
-        if passed == GET_MAX:
+        if self._expire(GET_MAX) == 0:
             queue.schedule()
-        return None
+            return None
+        return self._first() if queue.ready() > 0 else None
 
     def take(self, level: Level) -> Message:
         """Take what `next` found."""
@@ -303,8 +289,22 @@ class Ruled:
                 queue.upper += 1
             if message.expires_at != 0:
                 queue.gate |= GATE_EXPIRY
-        self._make_room()
-        self._arm()
+        self._make_room(True)
+
+    def _expire(self, most: i64) -> i64:
+        """Drop what is expired at the head, up to `most`; return what is left of it (TT-3)."""
+        queue = self.queue
+        now = queue.turn.now_ns
+        while most > 0 and queue.ready() > 0:
+            level = self._first()
+            message = level.first()
+            if message.expires_at == 0 or message.expires_at > now:
+                break
+            self._take(level)
+            queue.expired_count += 1
+            self._gone(message, EXPIRED)
+            most -= 1
+        return most
 
     def _trim(self, most: i64) -> i64:
         """Drop from the head what is over the limits, up to `most`; return what is left of it."""
@@ -325,7 +325,10 @@ class Ruled:
     def _gone(self, message: Message, reason: i64) -> None:
         """A message leaves the queue for good without having been settled."""
         self.queue.settled_count += 1
+        busy = self.busy
+        self.busy = True
         self._bury(message, reason)
+        self.busy = busy
 
     def _bury(self, message: Message, reason: i64) -> None:
         queue = self.queue

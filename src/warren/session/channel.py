@@ -152,16 +152,20 @@ class Channel(ConsumerOwner):
             method = BasicCancel(consumer_tag=consumer.tag, no_wait=True)
             self.outlet.output.write(frame(1, self.number, method.encode()))
 
+    def stop_consuming(self) -> None:
+        """Remove every consumer; what they hold stays unacked."""
+        for consumer in list(self.consumers.values()):
+            self.connection.vhost().remove_consumer(consumer)
+        self.consumers.clear()
+        self.outlet.consumers = []
+
     def end(self) -> None:
         """Requeue what is unacked and remove consumers; the channel is no more (EX-2, RC-2)."""
         connection = self.connection
         if self.usage is not None:
             self.usage.channels -= 1
             self.usage = None
-        for consumer in list(self.consumers.values()):
-            connection.vhost().remove_consumer(consumer)
-        self.consumers.clear()
-        self.outlet.consumers = []
+        self.stop_consuming()
         # Nothing of a channel that ended may keep it alive: the cycle collector does not run.
         self.outlet.owner = None
         if self.reply is not None:

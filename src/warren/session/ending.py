@@ -147,7 +147,11 @@ def lost(connection: "Connection", why: str) -> None:
 
 def end_everything(connection: "Connection") -> None:
     connection.flush_confirms()
-    for channel in list(connection.channels.values()):
+    channels = list(connection.channels.values())
+    # Before anything goes back: what dies by that must not come to another channel that ends.
+    for channel in channels:
+        channel.stop_consuming()
+    for channel in channels:
         parking.forget(connection, channel)
         channel.end()
     connection.channels = {}

@@ -51,19 +51,18 @@ def on_nack(channel: Channel, tag: i64, multiple: bool, again: bool) -> None:
 
 
 def reject(channel: Channel, deliveries: list[Delivery], again: bool) -> None:
+    """The room is given back first: a dead letter may come to the consumer that rejected it."""
+    channel.outlet.release(deliveries)
     if again:
         requeue(deliveries)
     else:
         for delivery in deliveries:
             delivery.queue.discard(delivery)
-    channel.outlet.release(deliveries)
 
 
 def on_recover(channel: Channel) -> None:
     """RC-1: everything unacked of this channel goes back."""
-    taken = channel.outlet.unacked.take_all()
-    requeue(taken)
-    channel.outlet.release(taken)
+    reject(channel, channel.outlet.unacked.take_all(), True)
 
 
 def _take(channel: Channel, tag: i64, multiple: bool) -> list[Delivery]:
