@@ -172,3 +172,30 @@ def test_the_routing_key_does_not_count(channel: Channel, queue: str) -> None:
     channel.publish(b"x", exchange="amq.match", routing_key="other", headers={"mine": queue})
     channel.publish(b"x", exchange="amq.match", routing_key="some key")
     assert channel.queue_purge(queue).message_count == 1
+
+
+@pytest.mark.rule("HD-1")
+def test_messages_that_are_alike_in_a_row(channel: Channel, queue: str) -> None:
+    """What is remembered of the last message is void with other headers, keys and bindings."""
+
+    def arrived(*colours: str, key: str = "k") -> int:
+        for colour in colours:
+            channel.publish(b"x", exchange="amq.headers", routing_key=key, headers={"c": colour})
+        return int(channel.queue_purge(queue).message_count)
+
+    red = {"c": "red", "x-match": "all"}
+    channel.queue_bind(queue, "amq.headers", arguments=red)
+    assert arrived("red", "red", "red") == 3
+    assert arrived("red", "blue", "red", "blue", "blue", "red") == 3
+    assert arrived("red", key="other") == 1
+    channel.queue_unbind(queue, "amq.headers", arguments=red)
+    assert arrived("red", "red", "red") == 0
+    channel.queue_bind(queue, "amq.headers", arguments={"c": "blue"})
+    assert arrived("red", "blue", "blue", "red", "blue") == 3
+    # A message without headers, and one whose keys are in its headers, in between.
+    channel.publish(b"x", exchange="amq.headers", routing_key="k")
+    channel.publish(b"x", exchange="amq.headers", headers={"c": "blue", "CC": ["k"]})
+    assert arrived("blue", "red", "blue") == 3
+    channel.publish(b"x", exchange="amq.headers", routing_key="k", headers={"c": "blue"})
+    channel.publish(b"", exchange="amq.headers", routing_key="k", headers={"c": "blue"})
+    assert arrived("blue", "blue") == 4

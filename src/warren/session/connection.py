@@ -351,7 +351,7 @@ class Connection:
         if route is None or not same_octets(data, start, end - 1 - start, route.key):
             route = self.find_route(channel, data[start : end - 1])
             self.route = route
-        if route.special:
+        if route.special and route is not self.routes.again_for:
             return 0
         # The properties: the same as the last message's, or validated now.
         start = end + 19
@@ -364,6 +364,11 @@ class Connection:
             traits & P_ALWAYS_LONG != 0 or self.props != self.checked_props
         ):
             return 0
+        if route.special:
+            decided = self.routes.again_route
+            if decided is None or self.props != self.routes.again_props:
+                return 0
+            route = decided
         body = data[header_end + 7 : done - 1] if body_size != 0 else b""
         message = Message(route.tail, self.props, body, None, body_size, traits, 0, None)
         self.cursor = done

@@ -187,6 +187,7 @@ def make_route(connection: "Connection", channel: Channel, arguments: bytes) -> 
         mandatory=mandatory,
         again=source.again,
         special=source.again,
+        volatile=source.volatile,
     )
 
 
@@ -204,7 +205,8 @@ def _find_source(connection: "Connection", raw_name: bytes) -> Source:
         exchange,
         topic_checked=exchange.kind == "topic"
         and permissions.restricts_topics(connection.user, vhost.name, name),
-        again=vhost.routing.needs_headers(exchange) or vhost.routing.is_volatile(exchange),
+        headers=vhost.routing.needs_headers(exchange),
+        volatile=vhost.routing.is_volatile(exchange),
     )
     connection.routes.remember(raw_name, source)
     return source
@@ -250,7 +252,10 @@ def publish(
             extra += hidden
             props = _without_bcc(props, headers)
     if route.again or extra:
-        route = _route_again(connection, route, extra, headers, props)
+        asked = route
+        route = _route_again(connection, asked, extra, headers, props)
+        if not extra and not route.returned and not asked.volatile:
+            connection.routes.remember_again(asked, props, route)
     message = Message(tail, props, body, more, size, traits, 0, hidden)
     channel.published += 1
     if channel.tx is not None:

@@ -38,6 +38,7 @@ class Route:
         again: bool,
         special: bool,
         is_reply: bool = False,
+        volatile: bool = False,
     ) -> None:
         # The publish arguments this route was made from, from the ticket to the flag octet.
         self.key = key
@@ -47,6 +48,8 @@ class Route:
         self.mandatory = mandatory
         # Each message is routed anew: an exchange on the way looks at its headers, or chooses.
         self.again = again
+        # Equal messages may go different ways.
+        self.volatile = volatile
         # A reply to a direct reply-to address: routing never counts it as routed (DR-4).
         self.is_reply = is_reply
         # Whether its messages go back to the publisher, whoever else has them (PB-3).
@@ -59,12 +62,15 @@ class Route:
 class Source:
     """An exchange this connection may publish to, and what a route from it must know."""
 
-    def __init__(self, exchange: Exchange, *, topic_checked: bool, again: bool) -> None:
+    def __init__(
+        self, exchange: Exchange, *, topic_checked: bool, headers: bool, volatile: bool
+    ) -> None:
         self.exchange = exchange
         # A topic permission restricts the keys: each one is to be checked.
         self.topic_checked = topic_checked
         # Routes depend on more than the key: on headers, or on an exchange's own choice.
-        self.again = again
+        self.again = headers or volatile
+        self.volatile = volatile
         # The last targets reached by one key, to be shared by routes that reach the same.
         self.last_sink: Sink | None = None
         self.last_targets: list[QueueRef] = []
@@ -105,6 +111,10 @@ class RouteCache:
         # The one that was published to last, and its name as a short string.
         self.last_name = b""
         self.last_source: Source | None = None
+        # Where the last message went whose headers decided, and what it was: route, properties.
+        self.again_for: Route | None = None
+        self.again_props = b""
+        self.again_route: Route | None = None
         self.routes: dict[bytes, Route] = {}
         self.octets: i64 = 0
         self.hits: i64 = 0
@@ -133,6 +143,12 @@ class RouteCache:
         self.routes[route.key] = route
         self.octets += size
 
+    def remember_again(self, asked: Route, props: bytes, decided: Route) -> None:
+        """Messages by this route, with these properties, go there until something changes."""
+        self.again_for = asked
+        self.again_props = props
+        self.again_route = decided
+
     def source_at(self, arguments: bytes, end: i64) -> Source | None:
         """The exchange named by the publish arguments, whose name ends there, if it is known."""
         source = self.last_source
@@ -147,6 +163,8 @@ class RouteCache:
     def clear(self) -> None:
         self.sources.clear()
         self.last_source = None
+        self.again_for = None
+        self.again_route = None
         self._clear_routes()
 
     def _clear_routes(self) -> None:
