@@ -127,3 +127,58 @@ def test_connections_are_closed_with_a_reason(site: Managed) -> None:
     assert close.reply_code == 320
     assert "tidying" in close.reply_text
     assert site.ask("DELETE", "/api/connections/nope").status == 404
+
+
+def test_queues_exchanges_and_bindings(site: Managed) -> None:
+    queue = {"durable": True, "arguments": {"x-max-length": 5}}
+    assert site.ask("PUT", "/api/queues/%2F/h1", queue).status == 201
+    assert site.ask("PUT", "/api/queues/%2F/h1", queue).status == 204
+    answer = site.ask("PUT", "/api/queues/%2F/h1", {"durable": False})
+    assert answer.status == 400
+    assert answer.json()["reason"].startswith("inequivalent arg 'durable' for queue 'h1'")
+    answer = site.ask("PUT", "/api/queues/%2F/amq.x", {})
+    assert (answer.status, answer.json()["error"]) == (401, "not_authorised")
+    assert site.ask("PUT", "/api/exchanges/%2F/hx", {"type": "topic"}).status == 201
+    answer = site.ask("PUT", "/api/exchanges/%2F/hy", {"type": "odd"})
+    assert answer.json()["reason"] == "unknown exchange type 'odd'"
+    place = "/api/bindings/%2F/e/hx/q/h1"
+    sent = {"routing_key": "a b/c", "arguments": {"n": 1}}
+    answer = site.ask("POST", place, sent)
+    assert answer.status == 201
+    assert site.ask("POST", place, sent).status == 201
+    found = site.get(place)
+    assert [(one["routing_key"], one["arguments"]) for one in found] == [("a b/c", {"n": 1})]
+    assert answer.headers["location"] == "h1/" + part(found[0]["properties_key"])
+    assert site.ask("POST", "/api/bindings/%2F/e/nope/q/h1", sent).status == 404
+    answer = site.ask("POST", "/api/bindings/%2F/e/hx/q/nope", sent)
+    assert (answer.status, answer.json()["error"]) == (404, "not_found")
+    assert site.ask("DELETE", f"{place}/{part(found[0]['properties_key'])}").status == 204
+    assert site.get(place) == []
+    with site.broker.connect() as client:
+        channel = client.channel()
+        channel.publish(b"x", routing_key="h1")
+        channel.sync()
+        answer = site.ask("DELETE", "/api/queues/%2F/h1?if-empty=true")
+        assert (answer.status, answer.json()["error"]) == (400, "bad_request")
+        assert site.ask("DELETE", "/api/queues/%2F/h1/contents").status == 204
+        assert channel.queue_declare("h1", passive=True).message_count == 0
+    assert site.ask("DELETE", "/api/queues/%2F/h1?if-empty=true").status == 204
+    assert site.ask("DELETE", "/api/queues/%2F/h1").status == 404
+    assert site.ask("DELETE", "/api/exchanges/%2F/hx").status == 204
+    assert site.ask("DELETE", "/api/exchanges/%2F/amq.direct").status == 401
+    assert site.ask("GET", "/api/queues/%2F/h1/contents").status == 405
+
+
+def test_what_a_user_may_not_over_amqp_it_may_not_over_http(site: Managed) -> None:
+    assert (
+        site.ask("PUT", "/api/users/clerk", {"password": "c", "tags": "management"}).status == 201
+    )
+    three = {"configure": "^mine", "write": "", "read": ""}
+    assert site.ask("PUT", "/api/permissions/%2F/clerk", three).status == 201
+    login = ("clerk", "c")
+    assert site.ask("PUT", "/api/queues/%2F/mine1", {}, login=login).status == 201
+    answer = site.ask("PUT", "/api/queues/%2F/yours", {}, login=login)
+    assert (answer.status, answer.json()["error"]) == (401, "not_authorised")
+    assert "refused for user 'clerk'" in answer.json()["reason"]
+    assert site.ask("DELETE", "/api/queues/%2F/mine1/contents", login=login).status == 401
+    assert site.ask("DELETE", "/api/queues/%2F/mine1", login=login).status == 204

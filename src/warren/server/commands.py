@@ -13,6 +13,7 @@ from warren.server import (
     command_import,
     command_list,
     command_node,
+    command_object,
     command_parameter,
     command_permission,
     command_policy,
@@ -44,3 +45,4 @@ def commands(node: "Node") -> Iterator[Command]:
     yield from command_tls.commands(node)
     yield from command_feed.commands(node)
     yield from command_import.commands(node)
+    yield from command_object.commands(node)

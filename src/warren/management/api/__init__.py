@@ -8,6 +8,7 @@ from typing import Final
 
 from warren.management.api import (
     change,
+    declare,
     definition,
     health,
     identity,
@@ -24,6 +25,7 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
     *objects.ENDPOINTS,
     *rights.ENDPOINTS,
     *change.ENDPOINTS,
+    *declare.ENDPOINTS,
     *definition.ENDPOINTS,
     *health.ENDPOINTS,
     *metrics.ENDPOINTS,
