@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.broker import Broker, start_broker
+from tests.support.broker import Broker, external_broker_named, reference_named, start_broker
 from warren.cli.ctl.main import main
 
 
@@ -49,6 +49,12 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch, broker: Broker) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO())
     assert broker.log is not None
     monkeypatch.setenv("WARREN_DATA_DIR", str(broker.log.parent / "data"))
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _only_for_warren() -> None:
+    if external_broker_named() or reference_named():
+        pytest.skip("warrenctl asks a Warren that was started here")
 
 
 @pytest.fixture(scope="module")

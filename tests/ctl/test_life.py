@@ -38,6 +38,18 @@ def test_the_program_prints_to_both_streams(node: Broker) -> None:
     assert refused.stderr == 'Error:\nUser "nobody" does not exist\n'
 
 
+def test_words_that_are_no_text_are_refused(node: Broker) -> None:
+    done = subprocess.run(
+        [*PROGRAM, "add_vhost", b"\xff"],
+        env=environment(node),
+        capture_output=True,
+        check=False,
+    )
+    assert done.returncode == 69
+    assert done.stdout == b'Adding vhost "\\udcff" ...\n'
+    assert b"Traceback" not in done.stderr
+
+
 def test_a_pipe_that_is_closed_early_is_no_error(node: Broker) -> None:
     done = subprocess.run(
         f"{' '.join(PROGRAM)} list_exchanges | head -1",

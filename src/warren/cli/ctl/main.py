@@ -7,6 +7,7 @@ wrong. Importing this module imports none of the verbs.
 import os
 import sys
 from collections.abc import Sequence
+from io import TextIOWrapper
 
 from warren.cli.ctl.failure import CRASHED, OK, TIMEOUT, CtlError, Misuse
 from warren.cli.ctl.verbs import VERBS, Verb
@@ -16,6 +17,9 @@ from warren.cli.ctl.words import Words, check, read
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
     given = list(sys.argv[1:] if argv is None else argv)
+    if isinstance(sys.stdout, TextIOWrapper):
+        # What the terminal's encoding does not have is escaped, like on stderr.
+        sys.stdout.reconfigure(errors="backslashreplace")
     words = read(given, {name: verb.usage for name, verb in VERBS.items()})
     try:
         code = run(words, given)
@@ -63,7 +67,8 @@ def call(words: Words, verb: Verb) -> int:
     """Import what the verb needs and run it."""
     from importlib import import_module
 
-    from warren.cli.ctl.call import Call
+    from warren.cli.ctl.call import Call, told, unreachable
+    from warren.cli.ctl.link import RefusedError, UnreachableError
 
     module, _, function = verb.run.partition(":")
     made = Call(words)
@@ -71,6 +76,11 @@ def call(words: Words, verb: Verb) -> int:
         if module != "missing" and function not in _ALONE:
             made.connect(app=verb.app)
         code = getattr(import_module(_MODULES[module]), function)(made)
+    except RefusedError as refusal:
+        raise told(refusal, words.verb) from None
+    except UnreachableError as failure:
+        path = "" if made.link is None else made.link.path
+        raise CtlError(unreachable(made.name, path, str(failure))) from None
     finally:
         if made.link is not None:
             sys.stdout.flush()
