@@ -200,6 +200,7 @@ def test_a_queue_of_a_deleted_one_s_name_is_matched_anew(desk: Desk) -> None:
         ({"max-length-bytes": -1}, "-1 is not a valid maximum length in bytes"),
         ({"message-ttl": True}, "true is not a valid message TTL"),
         ({"expires": 0}, "0 is not a valid queue expiry"),
+        ({"consumer-timeout": -1}, "-1 is not a valid consumer timeout"),
         ({"overflow": "drop-tail"}, '<<"drop-tail">> is not a valid overflow value'),
         ({"queue-mode": " lazy"}, '<<" lazy">> is not a valid queue-mode value'),
         ({"ha-mode": "some"}, '<<"some">> is not a valid ha-mode value'),

@@ -5,7 +5,10 @@ from typing import Any
 import pytest
 
 from tests.conformance.test_policy import desk as desk
+from tests.conformance.test_policy import desk_of
 from tests.support.channel import Channel
+from tests.support.expectation import starting
+from tests.support.fixtures import StartTimed
 from tests.support.grave import reason_of
 from tests.support.policy import Desk, one
 
@@ -270,3 +273,38 @@ def test_a_change_in_the_middle_of_a_round_supersedes_it(desk: Desk) -> None:
     assert found == {name: ("p", None, {"max-length": 3}) for name in (*names, late)}
     for name in (names[0], names[-1], late):
         assert desk.effective(name) == {"max-length": 3}
+
+
+@pytest.mark.rule("CT-1")
+def test_a_queue_s_own_consumer_timeout_is_shorter_or_longer(start_timed: StartTimed) -> None:
+    desk = desk_of(start_timed, consumer_timeout=60_000, channel_tick_interval=1000)
+    desk.set("short", "^short", consumer_timeout=5000)
+    for name in ("plain", "short", "long"):
+        desk.queue(name)
+        desk.fill(name, b"1", b"2")
+    desk.set("long", "^long", consumer_timeout=600_000)
+    patient, plain, short = (desk.channel.client.channel() for _ in range(3))
+    assert patient.get("long").body == b"1"
+    desk.timed.pass_time(1)
+    assert plain.get("plain").body == b"1"
+    # What may wait for long does not hide what may not.
+    assert patient.get("short").body == b"1"
+    assert short.get("short").body == b"2"
+    desk.timed.pass_time(4)
+    short.sync()
+    desk.timed.pass_time(3)
+    told = starting(
+        f"PRECONDITION_FAILED - delivery acknowledgement on channel {patient.number} timed out. "
+        "Timeout value used: 5000 ms."
+    )
+    patient.expect_close(406, told, method=(0, 0))
+    desk.timed.pass_time(40)
+    plain.sync()
+    # Back to the node's timeout.
+    desk.clear("short")
+    late = patient.reopen()
+    assert [late.get("short").body, late.get("long").body] == [b"1", b"1"]
+    desk.timed.pass_time(20)
+    plain.expect_close(406, starting("PRECONDITION_FAILED"), method=(0, 0))
+    desk.timed.pass_time(45)
+    late.expect_close(406, starting("PRECONDITION_FAILED"), method=(0, 0))

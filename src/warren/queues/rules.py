@@ -38,6 +38,7 @@ class QueueRules:
         single_active: bool = False,
         delivery_limit: int = -1,
         counts_deliveries: bool = False,
+        consumer_timeout_ms: int = -1,
         lazy: bool = False,
     ) -> None:
         self.message_ttl_ms: i64 = message_ttl_ms
@@ -53,6 +54,8 @@ class QueueRules:
         self.delivery_limit: i64 = delivery_limit
         # Whether messages carry x-delivery-count: with a delivery limit, and in quorum queues.
         self.counts_deliveries = counts_deliveries or delivery_limit >= 0
+        # Instead of the node's; looked at by channels, not by the queue.
+        self.consumer_timeout_ms: i64 = consumer_timeout_ms
         self.lazy = lazy
 
     def look_at_publishes(self) -> bool:

@@ -218,6 +218,29 @@ class Unacked:
         self._advance()
         return self.slots[self.base & self.mask]
 
+    def older(self, at_ns: i64, most: i64) -> list[Delivery]:
+        """Return the deliveries that were handed out before a time, the oldest first."""
+        found: list[Delivery] = []
+        sparse = self.sparse
+        if sparse is not None:
+            for delivery in sparse.values():
+                if delivery.at_ns >= at_ns or len(found) >= most:
+                    break
+                found.append(delivery)
+            return found
+        left = min(self.count, most)
+        tag = self.base
+        while left > 0:
+            outstanding = self.slots[tag & self.mask]
+            tag += 1
+            if outstanding is None:
+                continue
+            if outstanding.at_ns >= at_ns:
+                break
+            found.append(outstanding)
+            left -= 1
+        return found
+
     def idle(self) -> None:
         """Free the ring of a channel that has nothing outstanding."""
         if self.count == 0 and self.mask >= 0:

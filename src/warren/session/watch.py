@@ -1,15 +1,22 @@
 """What a connection looks at by the clock: heartbeats both ways, deliveries held for too long."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64
 
 from warren.core import AmqpError, reply
 from warren.protocol.frame import HEARTBEAT_FRAME
+from warren.queues import Queue
 from warren.session.phase import RUNNING, SECOND_NS
 
 if TYPE_CHECKING:
+    from warren.session.channel import Channel
     from warren.session.connection import Connection
+
+MS: Final[i64] = 1_000_000
+# Deliveries of one channel that one look goes through when queues have timeouts of their own. With
+# more that may wait for long, what is due behind them is seen when these are settled.
+LOOKED_AT_MAX: Final[i64] = 20_000
 
 
 def next_look_ns(connection: "Connection") -> i64:
@@ -24,7 +31,9 @@ def next_look_ns(connection: "Connection") -> i64:
     if connection.heartbeat_s > 0:
         at = _earlier(at, connection.next_look_ns)
         at = _earlier(at, connection.last_out_ns + connection.heartbeat_s * SECOND_NS // 2)
-    if connection.settings.consumer_timeout_ms > 0 and connection.channels:
+    if connection.channels and (
+        connection.settings.consumer_timeout_ms > 0 or least_timeout_ms(connection) >= 0
+    ):
         at = _earlier(at, connection.next_channel_tick_ns)
     return at
 
@@ -92,19 +101,54 @@ def restart_check(connection: "Connection") -> None:
 
 def check_deliveries(connection: "Connection", now_ns: i64) -> None:
     """CT-1: a periodic look at the oldest unacked delivery of each channel."""
-    connection.next_channel_tick_ns = now_ns + connection.settings.channel_tick_ms * 1_000_000
-    timeout = connection.settings.consumer_timeout_ms
-    if timeout <= 0:
+    connection.next_channel_tick_ns = now_ns + connection.settings.channel_tick_ms * MS
+    least_ms = least_timeout_ms(connection)
+    if least_ms >= 0:
+        for channel in list(connection.channels.values()):
+            _check_each(connection, channel, now_ns, least_ms)
+        return
+    timeout_ms = connection.settings.consumer_timeout_ms
+    if timeout_ms <= 0:
         return
     for channel in list(connection.channels.values()):
         oldest = channel.outlet.unacked.oldest()
-        if oldest is not None and now_ns - oldest.at_ns > timeout * 1_000_000:
-            connection.fail_channel(
+        if oldest is not None and now_ns - oldest.at_ns > timeout_ms * MS:
+            _time_out(connection, channel, timeout_ms, "the setting consumer_timeout")
+
+
+def least_timeout_ms(connection: "Connection") -> i64:
+    """The shortest timeout that queues of this vhost have of their own; -1 without one."""
+    home = connection.home
+    return -1 if home is None else home.policies.consumer_timeout_ms
+
+
+def _check_each(connection: "Connection", channel: "Channel", now_ns: i64, least_ms: i64) -> None:
+    """Look at each delivery that is old enough for some queue: each queue has its own timeout."""
+    general_ms: i64 = connection.settings.consumer_timeout_ms
+    if 0 < general_ms < least_ms:
+        least_ms = general_ms
+    for delivery in channel.outlet.unacked.older(now_ns - least_ms * MS, LOOKED_AT_MAX):
+        queue = delivery.queue
+        own_ms: i64 = queue.rules.consumer_timeout_ms if isinstance(queue, Queue) else -1
+        timeout_ms = own_ms if own_ms >= 0 else general_ms
+        if (own_ms >= 0 or general_ms > 0) and now_ns - delivery.at_ns > timeout_ms * MS:
+            place = "consumer-timeout in the policy of the queue"
+            _time_out(
+                connection,
                 channel,
-                AmqpError(
-                    reply.PRECONDITION_FAILED,
-                    f"delivery acknowledgement on channel {channel.number} timed out. "
-                    f"Timeout value used: {timeout} ms. This timeout value can be "
-                    "configured, see the setting consumer_timeout",
-                ),
+                int(timeout_ms),
+                place if own_ms >= 0 else "the setting consumer_timeout",
             )
+            return
+
+
+def _time_out(connection: "Connection", channel: "Channel", timeout_ms: int, place: str) -> None:
+    connection.fail_channel(
+        channel,
+        AmqpError(
+            reply.PRECONDITION_FAILED,
+            f"delivery acknowledgement on channel {channel.number} timed out. "
+            f"Timeout value used: {timeout_ms} ms. This timeout value can be "
+            f"configured, see {place}",
+        ),
+    )

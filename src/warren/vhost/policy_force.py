@@ -37,6 +37,8 @@ class PolicyForce:
         self.vhost = vhost
         self.book = PolicyBook(merging=merging)
         self.round: Round | None = None
+        # The shortest consumer timeout that a queue here ever had from a policy; -1 before one had.
+        self.consumer_timeout_ms = -1
 
     def put(self, policy: Policy) -> None:
         """Take a policy in, instead of the one with its name."""
@@ -64,7 +66,14 @@ class PolicyForce:
     def rules_for(self, name: str, arguments: Table) -> tuple[Applied, QueueRules]:
         """Return what is in force for a new queue, and its rules."""
         applied = self.book.for_queue(name, type_of(arguments))
-        return applied, rules_of(arguments, applied)
+        return applied, self._rules_of(arguments, applied)
+
+    def _rules_of(self, arguments: Table, applied: Applied) -> QueueRules:
+        rules = rules_of(arguments, applied)
+        timeout_ms = int(rules.consumer_timeout_ms)
+        if timeout_ms >= 0 and not 0 <= self.consumer_timeout_ms <= timeout_ms:
+            self.consumer_timeout_ms = timeout_ms
+        return rules
 
     def match_queue(self, queue: Queue) -> bool:
         """Put a queue under the policies as they are now; False if that changes nothing in it."""
@@ -73,7 +82,7 @@ class PolicyForce:
         queue.policy = applied
         if applied is before or applied.effective == before.effective:
             return False
-        queue.set_rules(rules_of(queue.arguments, applied))
+        queue.set_rules(self._rules_of(queue.arguments, applied))
         return True
 
     def match_exchange(self, exchange: Exchange) -> bool:

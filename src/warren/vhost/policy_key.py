@@ -152,6 +152,14 @@ KEYS: Final = _table(
         _bound("max-length-bytes", "maximum length in bytes", types=_EVERY),
         # In RabbitMQ quorum queues alone have this limit; here every queue has (see the guide).
         _bound("delivery-limit", "delivery limit"),
+        # Not of 3.10 but of later releases; there is no argument for it.
+        Key(
+            "consumer-timeout",
+            is_count,
+            "is not a valid consumer timeout",
+            Merge.SMALLER,
+            _NO_STREAM,
+        ),
         _bound("max-in-memory-bytes", "maximum memory in bytes", idle=_IN_MEMORY),
         _bound("max-in-memory-length", "maximum memory in bytes", idle=_IN_MEMORY),
         _choice("dead-letter-exchange", is_text, "dead letter exchange name"),

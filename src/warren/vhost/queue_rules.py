@@ -66,5 +66,6 @@ def _made(arguments: Table, applied: Applied) -> QueueRules:
         single_active=single is not None and single.value is True,
         delivery_limit=number("delivery-limit", COUNT_MAX),
         counts_deliveries=type_of(arguments) == "quorum",
+        consumer_timeout_ms=number("consumer-timeout", MILLISECONDS_MAX),
         lazy=text("queue-mode") == "lazy",
     )

@@ -13,7 +13,7 @@ QUEUE = QueueRef("q")
 
 
 def delivery(tag: int) -> Delivery:
-    return Delivery(tag, tag, MESSAGE, QUEUE, None, 0)
+    return Delivery(tag, tag, MESSAGE, QUEUE, None, tag)
 
 
 class AgainstDict(RuleBasedStateMachine):
@@ -50,6 +50,13 @@ class AgainstDict(RuleBasedStateMachine):
         assert not self.unacked.holds(tag)
         if keep and found is not None:
             self.aside.append(found)
+
+    @rule(place=st.integers(0, 1000), most=st.integers(0, 50))
+    def look_at_the_older_ones(self, place: int, most: int) -> None:
+        """Deliveries of this test are as old as their tags say."""
+        tag = self.any_tag(place)
+        wanted = [self.model[key] for key in sorted(self.model) if key < tag][:most]
+        assert self.unacked.older(tag, most) == wanted
 
     @rule(place=st.integers(0, 1000), keep=st.booleans())
     def take_through(self, place: int, keep: bool) -> None:
