@@ -1,0 +1,91 @@
+"""The job that takes one batch to the disk, and the end of the journal that it moves.
+
+`JournalEnd` belongs to the journal's lane alone: the open file, its size, the chain of checksums.
+Order of writes: the header of a new file and its name, then the batch, then one sync of the file.
+A crash in between leaves a file without batches, or a torn one, of which nobody was told.
+"""
+
+from typing import TYPE_CHECKING, Final, final
+
+from warren.store.batch import FILE_HEADER, FileHeader, encode_batch_header
+from warren.store.journal import FILE_SIZE, Batch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from warren.core.seam import Files
+
+FOLDER: Final = "journal"
+
+
+def journal_path(number: int) -> str:
+    return f"{FOLDER}/{number}.jnl"
+
+
+@final
+class JournalEnd:
+    """Where the journal is written. `number` is that of the last file there is."""
+
+    def __init__(self, number: int, chain: int, file_size: int = FILE_SIZE) -> None:
+        self.number = number
+        self.chain = chain
+        self.file_size = file_size
+        self.handle = -1
+        self.start = 0
+        self.offset = 0
+
+    def append(self, files: "Files", batch: Batch) -> tuple[int, int]:
+        """Write and sync a batch; return number and first lsn of the file that has it."""
+        if self.handle < 0:
+            self._open_next(files, int(batch.lsn))
+        header = encode_batch_header(int(batch.number), int(batch.lsn), self.chain, batch.parts)
+        files.write(self.handle, self.offset, [header, *batch.parts])
+        files.sync(self.handle)
+        self.offset += len(header) + int(batch.size)
+        self.chain = int.from_bytes(header[36:40], "little")
+        place = self.number, self.start
+        if self.offset >= self.file_size:
+            self.close(files)
+        return place
+
+    def _open_next(self, files: "Files", lsn: int) -> None:
+        number = self.number + 1
+        handle = files.create(journal_path(number))
+        files.write(handle, 0, [FileHeader(number, lsn, self.chain).encode()])
+        files.sync(handle)
+        files.sync_folder(FOLDER)
+        self.handle = handle
+        self.number = number
+        self.start = lsn
+        self.offset = FILE_HEADER
+
+    def close(self, files: "Files") -> None:
+        if self.handle >= 0:
+            files.close(self.handle)
+            self.handle = -1
+
+
+@final
+class CommitJob:
+    """One batch on its way; `ended` is told how it went."""
+
+    def __init__(
+        self,
+        end: JournalEnd,
+        batch: Batch,
+        ended: "Callable[[CommitJob, Exception | None], None]",
+    ) -> None:
+        self.end = end
+        self.batch = batch
+        self.ended = ended
+        # The file that has the batch.
+        self.file = -1
+        self.start = 0
+
+    def run(self, files: "Files") -> None:
+        self.file, self.start = self.end.append(files, self.batch)
+
+    def done(self, error: Exception | None) -> None:
+        # The octets are on the disk; the waiters are all that is still of interest.
+        self.batch.parts = []
+        self.ended(self, error)

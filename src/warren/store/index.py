@@ -1,0 +1,315 @@
+"""The index of one queue: which sequence ids hold a stored message, and where its record is.
+
+Sequence ids are cut into segments of 16384 (IX-1). Of a segment the index knows how many messages
+entered and are not settled, which ones are settled (a bitmap that grows with the first that is
+settled), and where the records are:
+
+- below `disk_seq` in the segment's file, in *chunks*: the table of them has four numbers for each,
+  so a message costs no memory here;
+- from `disk_seq` on in the journal: twelve octets for each message, its lsn and its size.
+
+Messages that are not stored (transient, or handed to a consumer that does not acknowledge) leave
+gaps, which count as settled. Messages enter in the order of their ids, so lsns rise with them.
+
+Settling is collected in runs: neighbours that are settled one after the other are one record. The
+run is written before anything else of this queue is, and at the latest when a batch is sealed.
+
+Invariants: the ids of a segment below its `end` that are not marked as settled are live, and
+`live` counts them; a segment without live ids, and behind which the queue has passed, is in
+`dropped` until the next checkpoint forgets its file (IX-7: never before).
+"""
+
+from typing import Final, final
+
+from librt.vecs import append, vec
+from mypy_extensions import i32, i64, u8
+
+from warren.store.journal import Journal
+
+SEGMENT_SHIFT: Final = 14
+SEGMENT_ENTRIES: Final = 1 << SEGMENT_SHIFT
+SEGMENT_MASK: Final = SEGMENT_ENTRIES - 1
+
+
+@final
+class Segment:
+    def __init__(self, number: i64) -> None:
+        self.number = number
+        # Behind the last id that entered, and how many of all are not settled.
+        self.end: i64 = number << SEGMENT_SHIFT
+        self.live: i64 = 0
+        # One bit for each id of the segment; shorter than the segment when the rest is zero.
+        self.settled: vec[u8] = vec[u8]()
+        # The file: valid octets (0 is none), and its chunks: first id, last id, offset, size.
+        self.size: i64 = 0
+        self.chunks: vec[i64] = vec[i64]()
+        # The journal: the id of the first entry; an lsn of 0 is a gap.
+        self.first: i64 = 0
+        self.lsns: vec[i64] = vec[i64]()
+        self.sizes: vec[i32] = vec[i32]()
+
+    def is_settled(self, seq: i64) -> bool:
+        place = seq & SEGMENT_MASK
+        octet = place >> 3
+        if octet >= len(self.settled):
+            return False
+        return (i64(self.settled[octet]) >> (place & 7)) & 1 == 1
+
+    def mark(self, seq: i64) -> None:
+        place = seq & SEGMENT_MASK
+        octet = place >> 3
+        settled = self.settled
+        while octet >= len(settled):
+            settled = append(settled, u8(0))
+        settled[octet] = u8(i64(settled[octet]) | (1 << (place & 7)))
+        self.settled = settled
+
+    def enter(self, seq: i64) -> None:
+        """An id is taken; those that were passed over never will be."""
+        passed = self.end
+        while passed < seq:
+            self.mark(passed)
+            passed += 1
+        self.end = seq + 1
+        self.live += 1
+
+    def put(self, seq: i64, lsn: i64, size: i64) -> None:
+        """Note where the journal has a record; ids come in rising order."""
+        entries: i64 = len(self.lsns)
+        if entries == 0:
+            self.first = seq
+        lsns = self.lsns
+        sizes = self.sizes
+        while self.first + entries < seq:
+            lsns = append(lsns, i64(0))
+            sizes = append(sizes, i32(0))
+            entries += 1
+        self.lsns = append(lsns, lsn)
+        self.sizes = append(sizes, i32(size))
+
+    def lsn_of(self, seq: i64) -> i64:
+        """Where the journal has this id; 0 when it has not."""
+        place = seq - self.first
+        if place < 0 or place >= len(self.lsns):
+            return 0
+        return self.lsns[place]
+
+    def forget_below(self, seq: i64) -> None:
+        """The journal's entries below this id are in the file now."""
+        entries: i64 = len(self.lsns)
+        cut = seq - self.first
+        if entries == 0 or cut <= 0:
+            return
+        lsns = vec[i64]()
+        sizes = vec[i32]()
+        while cut < entries:
+            lsns = append(lsns, self.lsns[cut])
+            sizes = append(sizes, self.sizes[cut])
+            cut += 1
+        self.lsns = lsns
+        self.sizes = sizes
+        self.first = seq
+
+    def forget_file(self) -> None:
+        """Nothing in the file lives."""
+        self.size = 0
+        self.chunks = vec[i64]()
+
+    def add_chunk(self, first: i64, last: i64, offset: i64, size: i64) -> None:
+        chunks = append(self.chunks, first)
+        chunks = append(chunks, last)
+        chunks = append(chunks, offset)
+        self.chunks = append(chunks, size)
+        self.size = offset + size
+
+
+@final
+class Chunk:
+    """A place in a segment's file."""
+
+    def __init__(self, segment: i64, last: i64, offset: i64, size: i64) -> None:
+        self.segment = segment
+        self.last = last
+        self.offset = offset
+        self.size = size
+
+
+@final
+class QueueIndex:
+    def __init__(self, ident: i64, journal: Journal) -> None:
+        self.ident = ident
+        self.journal = journal
+        self.segments: dict[int, Segment] = {}
+        self.last: Segment | None = None
+        # The segment that was settled in last.
+        self.near: Segment | None = None
+        # No id from here on was ever given by this queue, as far as is stored.
+        self.next_seq: i64 = 0
+        self.disk_seq: i64 = 0
+        self.live: i64 = 0
+        self.live_bytes: i64 = 0
+        # The number of the last journal file, and of the last batch, with a record of this queue.
+        self.file: i64 = -1
+        self.batch: i64 = 0
+        # In the journal's list of queues with a run.
+        self.listed = False
+        self.run_first: i64 = 0
+        self.run_count: i64 = 0
+        self.run_bytes: i64 = 0
+        self.dropped: list[Segment] = []
+        self.gone = False
+
+    # -- entering --------------------------------------------------------------------------------
+
+    def enter(self, seq: i64, lsn: i64, size: i64, body_size: i64) -> None:
+        """A record of this id is in the journal."""
+        segment = self.last
+        number = seq >> SEGMENT_SHIFT
+        if segment is None or segment.number != number:
+            segment = self._open(number)
+        segment.put(seq, lsn, size)
+        segment.enter(seq)
+        self.live += 1
+        self.live_bytes += body_size
+        self.next_seq = seq + 1
+        self._join_batch()
+
+    def place(self, seq: i64, lsn: i64, size: i64) -> None:
+        """Where the record of an id is, of which everything else is known (at a start)."""
+        segment = self.segments.get(int(seq >> SEGMENT_SHIFT))
+        if segment is not None and seq < segment.end:
+            segment.put(seq, lsn, size)
+
+    def replay_enter(self, seq: i64, lsn: i64, size: i64, body_size: i64) -> None:
+        """The journal has a record that no state knows of (at a start)."""
+        if seq >= self.next_seq:
+            self.enter(seq, lsn, size, body_size)
+
+    def _join_batch(self) -> None:
+        batch = self.journal.batch
+        if self.batch != batch.number:
+            self.batch = batch.number
+            batch.queues.append(self)
+
+    def _open(self, number: i64) -> Segment:
+        before = self.last
+        if before is not None and before.live == 0:
+            self._drop(before)
+        segment = self.segments.get(int(number))
+        if segment is None:
+            segment = Segment(number)
+            self.segments[int(number)] = segment
+        self.last = segment
+        return segment
+
+    def _drop(self, segment: Segment) -> None:
+        if self.segments.pop(int(segment.number), None) is None:
+            return
+        if segment.size > 0:
+            self.dropped.append(segment)
+        if self.near is segment:
+            self.near = None
+
+    # -- settling --------------------------------------------------------------------------------
+
+    def settle(self, seq: i64, body_size: i64) -> None:
+        """A message that entered is settled: acknowledged, dropped, buried, purged."""
+        if not self._settled(seq):
+            return
+        self.live_bytes -= body_size
+        if self.run_count > 0 and seq == self.run_first + self.run_count:
+            self.run_count += 1
+            self.run_bytes += body_size
+            return
+        self.write_run()
+        self.run_first = seq
+        self.run_count = 1
+        self.run_bytes = body_size
+        if not self.listed:
+            self.listed = True
+            self.journal.running.append(self)
+
+    def _settled(self, seq: i64) -> bool:
+        """Note that an id is settled; False if it is already, or never entered."""
+        number = seq >> SEGMENT_SHIFT
+        segment = self.near
+        if segment is None or segment.number != number:
+            segment = self.segments.get(int(number))
+            if segment is None:
+                return False
+            self.near = segment
+        if seq >= segment.end or segment.is_settled(seq):
+            return False
+        segment.mark(seq)
+        segment.live -= 1
+        self.live -= 1
+        if segment.live == 0 and segment is not self.last:
+            self._drop(segment)
+        return True
+
+    def write_run(self) -> None:
+        """Write what was settled since the last time."""
+        if self.run_count > 0:
+            self.journal.settle(self.ident, self.run_first, self.run_count, self.run_bytes)
+            self.run_count = 0
+            self._join_batch()
+
+    def settle_from(self, seq: i64, body_bytes: i64) -> None:
+        """All live ids from this one on are settled, so many octets of bodies: a purge."""
+        self.write_run()
+        self.live_bytes -= body_bytes
+        self.replay_settled(seq, self.next_seq - seq)
+        self.journal.settle(self.ident, seq, self.next_seq - seq, body_bytes)
+        self._join_batch()
+
+    def replay_settled(self, seq: i64, count: i64) -> bool:
+        """These ids are settled, as far as they entered; True if that was news."""
+        news = False
+        end = seq + count
+        while seq < end:
+            segment = self.segments.get(int(seq >> SEGMENT_SHIFT))
+            following = ((seq >> SEGMENT_SHIFT) + 1) << SEGMENT_SHIFT
+            if segment is not None:
+                stop = min(end, segment.end)
+                while seq < stop and segment.live > 0:
+                    if self._settled(seq):
+                        news = True
+                    seq += 1
+            seq = following
+        return news
+
+    def is_live(self, seq: i64) -> bool:
+        segment = self.segments.get(int(seq >> SEGMENT_SHIFT))
+        return segment is not None and seq < segment.end and not segment.is_settled(seq)
+
+    # -- places ----------------------------------------------------------------------------------
+
+    def chunk_at(self, seq: i64) -> Chunk | None:
+        """The chunk that has the first record at or after an id, below `disk_seq`."""
+        number = seq >> SEGMENT_SHIFT
+        last = (self.disk_seq - 1) >> SEGMENT_SHIFT
+        while number <= last:
+            segment = self.segments.get(int(number))
+            if segment is not None:
+                found = _find_chunk(segment, seq)
+                if found is not None:
+                    return found
+            number += 1
+        return None
+
+
+def _find_chunk(segment: Segment, seq: i64) -> Chunk | None:
+    """The first chunk of a segment whose last id is not below this one."""
+    chunks = segment.chunks
+    low: i64 = 0
+    high: i64 = len(chunks) >> 2
+    while low < high:
+        middle = (low + high) >> 1
+        if chunks[(middle << 2) + 1] < seq:
+            low = middle + 1
+        else:
+            high = middle
+    at = low << 2
+    if at >= len(chunks):
+        return None
+    return Chunk(segment.number, chunks[at + 1], chunks[at + 2], chunks[at + 3])

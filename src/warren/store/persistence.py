@@ -1,0 +1,273 @@
+"""The persistence layer of a node: the journal, the indexes of all queues, and the work on disk.
+
+A machine: it writes records into memory, hands jobs to lanes, and hears of their ends. `end_turn`
+is called once per loop turn and starts a commit when there is something to commit and none under
+way. Everything that happens is one of
+
+    publish, settle  ->  the open batch
+    end_turn         ->  CommitJob (lane JOURNAL)     ->  waiters are told
+    journal too long ->  CopyJob (lane CHECKPOINT)    ->  state batch  ->  files removed
+    read             ->  Reading (lane READING)       ->  records
+
+A failure of the disk under the journal or a checkpoint *breaks* the layer: nothing is promised any
+more until the node is started again. Failures while reading concern the queue that read.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, Protocol, final
+
+from mypy_extensions import i64
+
+from warren.store.checkpoint import CopyJob, JournalFile, QueuePlan
+from warren.store.commit import CommitJob, JournalEnd, journal_path
+from warren.store.index import QueueIndex
+from warren.store.journal import Batch, Journal
+from warren.store.reading import Reading
+from warren.store.segment import queue_folder
+from warren.store.state import REPLAY, encode_mark, encode_queue
+from warren.store.state_log import StateJob, StateLog
+
+if TYPE_CHECKING:
+    from warren.core.log import EventLog
+    from warren.core.seam import Files, Lanes
+
+JOURNAL: Final = 0
+CHECKPOINT: Final = 1
+READING: Final = 2
+
+# The journal is checkpointed when it is longer than this, its older half at a time.
+JOURNAL_KEPT: Final = 128 * 1024 * 1024
+READ_SIZE: Final = 256 * 1024
+
+
+class Owner(Protocol):
+    """Who hears what the layer cannot decide."""
+
+    def on_committed(self) -> None:
+        """Something may be told to clients now."""
+
+    def on_broken(self, reason: str) -> None:
+        """Nothing will be safe any more."""
+
+
+@final
+class RemoveJob:
+    """Files and folders that nothing names any more."""
+
+    def __init__(self, paths: list[str], folders: list[str]) -> None:
+        self.paths = paths
+        self.folders = folders
+
+    def run(self, files: "Files") -> None:
+        for path in self.paths:
+            files.remove(path)
+        for folder in self.folders:
+            files.remove_folder(folder)
+
+    def done(self, error: Exception | None) -> None:
+        """What is left lies there until the next start removes it."""
+
+
+@final
+class Persistence:
+    def __init__(
+        self,
+        lanes: "Lanes",
+        log: "EventLog",
+        journal: Journal,
+        end: JournalEnd,
+        state: StateLog,
+        files: list[JournalFile],
+        *,
+        kept: int = JOURNAL_KEPT,
+    ) -> None:
+        self.lanes = lanes
+        self.log = log
+        self.journal = journal
+        self.end = end
+        self.state = state
+        # Journal files in order; the last one is being written, unless `closed` says otherwise.
+        self.files = files
+        self.kept = kept
+        self.owner: Owner | None = None
+        self.indexes: dict[int, QueueIndex] = {}
+        self.committing = False
+        self.checkpointing = False
+        # A batch of the state log that waits until the journal is committed up to an lsn.
+        self.ready: tuple[i64, StateJob] | None = None
+        self.broken = ""
+        # For `on_idle`: called when nothing is under way.
+        self.idle: Callable[[], None] | None = None
+        self.written_bytes = 0
+        self.commits = 0
+
+    # -- queues ----------------------------------------------------------------------------------
+
+    def open(self, ident: int) -> QueueIndex:
+        """The index of a queue, with what was recovered of it."""
+        index = self.indexes.get(ident)
+        if index is None:
+            index = QueueIndex(i64(ident), self.journal)
+            self.indexes[ident] = index
+        return index
+
+    def drop(self, index: QueueIndex) -> None:
+        """A queue is deleted: its records mean nothing any more."""
+        index.gone = True
+        index.run_count = 0
+        self.indexes.pop(int(index.ident), None)
+
+    def forget(self, ident: int) -> None:
+        """That a queue is deleted is stored: its files go."""
+        self.state.forget(ident)
+        self.lanes.submit(CHECKPOINT, RemoveJob([], [queue_folder(ident)]))
+
+    # -- records ---------------------------------------------------------------------------------
+
+    def end_turn(self) -> None:
+        """Take what was written in this turn to the disk, if the last commit has ended."""
+        if self.committing or self.broken:
+            return
+        journal = self.journal
+        if journal.running:
+            running = journal.running
+            journal.running = []
+            for index in running:
+                index.listed = False
+                index.write_run()
+        if journal.pending() > 0:
+            self._commit()
+            return
+        self._note_ready()
+        if self.idle is not None and not self.checkpointing:
+            idle = self.idle
+            self.idle = None
+            idle()
+
+    def _commit(self) -> None:
+        self.committing = True
+        batch = self.journal.seal()
+        self.lanes.submit(JOURNAL, CommitJob(self.end, batch, self._on_committed))
+
+    def _on_committed(self, job: CommitJob, error: Exception | None) -> None:
+        self.committing = False
+        batch = job.batch
+        if error is not None:
+            self._break(f"the journal cannot be written: {error}", batch)
+            return
+        self.journal.committed = batch.end()
+        self.commits += 1
+        self.written_bytes += int(batch.size)
+        if not self.files or self.files[-1].number != job.file:
+            self.files.append(JournalFile(job.file, job.start))
+        self._note_queues(self.files[-1], batch)
+        for waiter in batch.waiters:
+            waiter.safe(batch.number)
+        if self.owner is not None:
+            self.owner.on_committed()
+        self._note_ready()
+        self._consider_checkpoint()
+        self.end_turn()
+
+    def _note_queues(self, file: JournalFile, batch: Batch) -> None:
+        file.end = int(batch.end())
+        for index in batch.queues:
+            if index.file != file.number:
+                index.file = file.number
+                file.queues.append(index)
+
+    def _break(self, reason: str, batch: Batch | None) -> None:
+        self.broken = reason
+        self.journal.broken = reason
+        self.log.event("error", "store.broken", {"reason": reason})
+        if batch is not None:
+            for waiter in batch.waiters:
+                waiter.lost(batch.number)
+        still = self.journal.batch
+        for waiter in still.waiters:
+            waiter.lost(still.number)
+        if self.owner is not None:
+            self.owner.on_broken(reason)
+
+    # -- reading ---------------------------------------------------------------------------------
+
+    def read(
+        self,
+        index: QueueIndex,
+        seq: i64,
+        ended: Callable[[Reading, Exception | None], None],
+        most: i64 = READ_SIZE,
+    ) -> bool:
+        """Read live records from an id on; False if there is none to be read."""
+        reading = Reading(index, seq, ended)
+        starts = [(file.number, file.lsn) for file in self.files]
+        if not reading.plan(self.journal.committed, starts, most):
+            return False
+        self.lanes.submit(READING, reading)
+        return True
+
+    # -- checkpoints -----------------------------------------------------------------------------
+
+    def _consider_checkpoint(self) -> None:
+        if self.checkpointing or self.broken or len(self.files) < 2:
+            return
+        size = sum(file.size() for file in self.files)
+        if size > self.kept:
+            self.checkpoint(len(self.files) // 2)
+
+    def checkpoint(self, count: int) -> None:
+        """Move what lives in the oldest files into segments. The file being written is not one."""
+        sources = self.files[:count]
+        self.checkpointing = True
+        below = sources[-1].end
+        plans: list[QueuePlan] = []
+        seen: set[int] = set()
+        for source in sources:
+            for index in source.queues:
+                if not index.gone and int(index.ident) not in seen:
+                    seen.add(int(index.ident))
+                    plans.append(QueuePlan(index, below))
+        self.lanes.submit(CHECKPOINT, CopyJob(sources, plans, self._on_copied))
+
+    def _on_copied(self, job: CopyJob, error: Exception | None) -> None:
+        if error is not None:
+            self.checkpointing = False
+            self._break(f"a checkpoint cannot be written: {error}", None)
+            return
+        self.written_bytes += job.written
+        lsn = self.journal.position()
+        records: dict[int, bytes] = {}
+        garbage = [journal_path(source.number) for source in job.sources]
+        for plan in job.plans:
+            index = plan.index
+            if index.gone:
+                continue
+            garbage += plan.note()
+            index.write_run()
+            lsn = max(lsn, self.journal.position())
+            records[int(index.ident)] = encode_queue(index, lsn)
+        replay = encode_mark(REPLAY, 0, job.sources[-1].end)
+        self.files = self.files[len(job.sources) :]
+        noted = self.state.note(records, [replay], garbage, self._on_noted)
+        # What the records say of settled messages must not outlive what was published with it.
+        self.ready = (lsn, noted)
+        self.end_turn()
+
+    def _note_ready(self) -> None:
+        """Write the batch of the state log, if everything it counts as true is committed."""
+        ready = self.ready
+        if ready is None or self.broken:
+            return
+        lsn, job = ready
+        if self.journal.committed >= lsn or self.journal.pending() == 0:
+            self.ready = None
+            self.lanes.submit(CHECKPOINT, job)
+
+    def _on_noted(self, job: "StateJob", error: Exception | None) -> None:
+        self.checkpointing = False
+        if error is not None:
+            self._break(f"the state log cannot be written: {error}", None)
+            return
+        self.lanes.submit(CHECKPOINT, RemoveJob(job.garbage, []))
+        self._consider_checkpoint()
+        self.end_turn()

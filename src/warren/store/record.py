@@ -1,0 +1,180 @@
+"""The records of the journal and of segments: their layout, writing them, walking over them.
+
+All numbers are little-endian. A record begins with 24 octets that all kinds share:
+
+    offset  size
+       0     4    size of the whole record
+       4     1    kind: 1 publish, 2 settled
+       5     1    flags: 1 persistent, 2 the body is in the message store, 4 was handed out before
+       6     2    size of the tail
+       8     8    queue (its incarnation: never given twice in a data folder)
+      16     8    sequence id, of a run its first
+
+*publish* goes on with
+
+      24     8    time of the publish, wall clock, microseconds
+      32     8    time it expires, wall clock, microseconds; 0 is never
+      40     4    size of the property octets
+      44     4    size of the hidden keys
+      48     8    size of the body
+      56     8    what `protocol.properties.scan` and the queue found out about it
+      64          tail (exchange and routing key, two short strings), properties, hidden keys, body
+
+where the hidden keys (BCC) are short strings one after the other, and of a body in the message
+store there are 16 octets instead: its file and its number in that file.
+
+*settled* goes on with
+
+      24     8    how many sequence ids from the first one on are settled
+      32     8    the octets of their bodies together
+
+A record has no checksum: the batch of the journal or the chunk of the segment that holds it has.
+The same octets are valid in both, so checkpointing copies and does not encode.
+"""
+
+from typing import Final, final
+
+from librt.strings import BytesWriter, read_i32_le, read_i64_le, write_i64_le
+from mypy_extensions import i64, mypyc_attr
+
+PUBLISH: Final = 1
+SETTLED: Final = 2
+
+PERSISTENT: Final = 1
+STORED: Final = 2
+AGAIN: Final = 4
+
+PUBLISH_SIZE: Final = 64
+SETTLED_SIZE: Final = 40
+STORED_SIZE: Final = 16
+
+
+class RecordError(Exception):
+    """Octets that are no records, where a checksum said that they are."""
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class RecordSink:
+    """Whoever walks over records: is told of each."""
+
+    def on_publish(self, queue: i64, seq: i64, position: i64, size: i64, data: bytes) -> None:
+        """A publish record of `size` octets at `position` in `data`."""
+
+    def on_settled(self, queue: i64, seq: i64, count: i64, size: i64, position: i64) -> None:
+        """These, with `size` octets of bodies, are settled."""
+
+
+def write_publish(
+    writer: BytesWriter,
+    queue: i64,
+    seq: i64,
+    flags: i64,
+    at_us: i64,
+    expires_us: i64,
+    tail: bytes,
+    props: bytes,
+    hidden: bytes,
+    body_size: i64,
+    traits: i64,
+    held: i64,
+) -> i64:
+    """Write a publish record up to its body, of which `held` octets follow; return its size."""
+    tail_size: i64 = len(tail)
+    props_size: i64 = len(props)
+    hidden_size: i64 = len(hidden)
+    size = PUBLISH_SIZE + tail_size + props_size + hidden_size + held
+    write_i64_le(writer, size | (PUBLISH << 32) | (flags << 40) | (tail_size << 48))
+    write_i64_le(writer, queue)
+    write_i64_le(writer, seq)
+    write_i64_le(writer, at_us)
+    write_i64_le(writer, expires_us)
+    write_i64_le(writer, props_size | (hidden_size << 32))
+    write_i64_le(writer, body_size)
+    write_i64_le(writer, traits)
+    writer.write(tail)
+    writer.write(props)
+    if hidden_size > 0:
+        writer.write(hidden)
+    return size
+
+
+def write_settled(writer: BytesWriter, queue: i64, seq: i64, count: i64, size: i64) -> None:
+    write_i64_le(writer, SETTLED_SIZE | (SETTLED << 32))
+    write_i64_le(writer, queue)
+    write_i64_le(writer, seq)
+    write_i64_le(writer, count)
+    write_i64_le(writer, size)
+
+
+def walk(data: bytes, pos: i64, end: i64, sink: RecordSink) -> None:
+    """Tell the sink of every record between two positions."""
+    while pos < end:
+        if end - pos < SETTLED_SIZE:
+            raise RecordError(f"{end - pos} octets are left for a record")
+        word = read_i64_le(data, pos)
+        size = word & 0xFFFFFFFF
+        kind = (word >> 32) & 0xFF
+        if size < SETTLED_SIZE or size > end - pos:
+            raise RecordError(f"a record of {size} octets where {end - pos} are left")
+        queue = read_i64_le(data, pos + 8)
+        seq = read_i64_le(data, pos + 16)
+        if kind == PUBLISH:
+            if size < PUBLISH_SIZE:
+                raise RecordError(f"a publish of {size} octets")
+            sink.on_publish(queue, seq, pos, size, data)
+        elif kind == SETTLED:
+            count = read_i64_le(data, pos + 24)
+            sink.on_settled(queue, seq, count, read_i64_le(data, pos + 32), pos)
+        else:
+            raise RecordError(f"a record of kind {kind}")
+        pos += size
+
+
+def body_size_at(data: bytes, pos: i64) -> i64:
+    """The size of the body of the publish record at a position."""
+    return read_i64_le(data, pos + 48)
+
+
+@final
+class Publish:
+    """A publish record, taken apart."""
+
+    def __init__(self, data: bytes, pos: i64) -> None:
+        word = read_i64_le(data, pos)
+        size = word & 0xFFFFFFFF
+        self.flags: i64 = (word >> 40) & 0xFF
+        tail_size = (word >> 48) & 0xFFFF
+        self.seq = read_i64_le(data, pos + 16)
+        self.at_us = read_i64_le(data, pos + 24)
+        self.expires_us = read_i64_le(data, pos + 32)
+        props_size: i64 = i64(read_i32_le(data, pos + 40))
+        hidden_size: i64 = i64(read_i32_le(data, pos + 44))
+        self.body_size = read_i64_le(data, pos + 48)
+        self.traits = read_i64_le(data, pos + 56)
+        at = pos + PUBLISH_SIZE
+        end = pos + size
+        if props_size < 0 or hidden_size < 0 or at + tail_size + props_size + hidden_size > end:
+            raise RecordError("the parts of a publish are larger than it")
+        self.tail = data[at : at + tail_size]
+        at += tail_size
+        self.props = data[at : at + props_size]
+        at += props_size
+        self.hidden = data[at : at + hidden_size]
+        at += hidden_size
+        self.body = data[at:end]
+
+
+def join_keys(keys: list[bytes]) -> bytes:
+    """Hidden keys as they are written."""
+    return b"".join([bytes((len(key),)) + key for key in keys])
+
+
+def split_keys(data: bytes) -> list[bytes]:
+    """The hidden keys of a record."""
+    keys: list[bytes] = []
+    pos = 0
+    while pos < len(data):
+        size = data[pos]
+        keys.append(data[pos + 1 : pos + 1 + size])
+        pos += 1 + size
+    return keys

@@ -1,0 +1,144 @@
+"""The state log: what the segment files hold, and from where on the journal counts.
+
+`state/N.log` is written like a journal (`batch.py`): every checkpoint appends one batch, with a
+record for each queue it touched and one that says from which lsn on the journal has to be replayed.
+Of a queue the last record counts. The files of one checkpoint are synced before its batch is
+written, and what becomes superfluous by it (journal files, segment files) is removed after the
+batch is synced; so at any moment the last whole batch, and what it names, is there.
+
+When the log has grown to several times what is still valid in it, everything valid is written as
+the first batch of `state/N+1.log`; when that is synced the old file is removed.
+
+Records begin like those of the journal: size, kind, incarnation of the queue. All numbers have
+eight octets, little-endian, unless it says otherwise.
+
+*queue* (kind 3) after 24 octets, of which the last eight are the next sequence id:
+
+    disk_seq (ids below are in segment files), live ids, octets of their bodies, lsn at which this
+    was true, number of segments; of each segment: its number, the id behind its last, live ids,
+    size of the file, number of chunks, number of octets of the bitmap; then chunks (first id, last
+    id, offset, size) and bitmap
+
+*replay* (kind 4): in place of the sequence id the lsn.
+*handed out* (kind 6), only at a clean stop: number of runs, then first id and count of each; the
+    messages among the live ones that come back as redelivered.
+*clean* (kind 7): in place of the sequence id the lsn at which the node stopped. It counts only if
+    the journal ends there.
+"""
+
+from typing import Final
+
+from librt.strings import BytesWriter, read_i64_le, write_i64_le
+from librt.vecs import append, vec
+from mypy_extensions import i64, u8
+
+from warren.store.batch import FormatError
+from warren.store.index import QueueIndex, Segment
+from warren.store.journal import Journal
+
+QUEUE: Final = 3
+REPLAY: Final = 4
+HANDED_OUT: Final = 6
+CLEAN: Final = 7
+
+HEAD: Final = 24
+
+
+def _finish(kind: int, ident: int, value: int, rest: bytes = b"") -> bytes:
+    head = (HEAD + len(rest)) | (kind << 32)
+    return (
+        head.to_bytes(8, "little")
+        + ident.to_bytes(8, "little")
+        + value.to_bytes(8, "little")
+        + rest
+    )
+
+
+def encode_mark(kind: int, ident: int, value: int) -> bytes:
+    """A record without a rest: replay, gone, clean."""
+    return _finish(kind, ident, value)
+
+
+def encode_runs(ident: int, runs: list[tuple[int, int]]) -> bytes:
+    """The messages that were handed out when the node stopped."""
+    rest = len(runs).to_bytes(8, "little") + b"".join(
+        first.to_bytes(8, "little") + count.to_bytes(8, "little") for first, count in runs
+    )
+    return _finish(HANDED_OUT, ident, 0, rest)
+
+
+def decode_runs(data: bytes, pos: int) -> list[tuple[int, int]]:
+    count = int.from_bytes(data[pos + HEAD : pos + HEAD + 8], "little")
+    at = pos + HEAD + 8
+    return [
+        (
+            int.from_bytes(data[at + 16 * index : at + 16 * index + 8], "little"),
+            int.from_bytes(data[at + 16 * index + 8 : at + 16 * index + 16], "little"),
+        )
+        for index in range(count)
+    ]
+
+
+def encode_queue(index: QueueIndex, lsn: i64) -> bytes:
+    """Everything there is to say about a queue; what it settled is written before."""
+    writer = BytesWriter()
+    write_i64_le(writer, index.disk_seq)
+    write_i64_le(writer, index.live)
+    write_i64_le(writer, index.live_bytes)
+    write_i64_le(writer, lsn)
+    write_i64_le(writer, len(index.segments))
+    for segment in index.segments.values():
+        write_i64_le(writer, segment.number)
+        write_i64_le(writer, segment.end)
+        write_i64_le(writer, segment.live)
+        write_i64_le(writer, segment.size)
+        write_i64_le(writer, len(segment.chunks) >> 2)
+        write_i64_le(writer, len(segment.settled))
+        for number in segment.chunks:
+            write_i64_le(writer, number)
+        for octet in segment.settled:
+            writer.append(int(octet))
+    return _finish(QUEUE, int(index.ident), int(index.next_seq), writer.getvalue())
+
+
+def decode_queue(data: bytes, pos: i64, journal: Journal) -> tuple[QueueIndex, i64]:
+    """A queue as its record has it, and the lsn at which that was true."""
+    end = pos + (read_i64_le(data, pos) & 0xFFFFFFFF)
+    index = QueueIndex(read_i64_le(data, pos + 8), journal)
+    index.next_seq = read_i64_le(data, pos + 16)
+    at = pos + HEAD
+    index.disk_seq = read_i64_le(data, at)
+    index.live = read_i64_le(data, at + 8)
+    index.live_bytes = read_i64_le(data, at + 16)
+    lsn = read_i64_le(data, at + 24)
+    left = read_i64_le(data, at + 32)
+    at += 40
+    last: Segment | None = None
+    while left > 0:
+        segment = Segment(read_i64_le(data, at))
+        segment.end = read_i64_le(data, at + 8)
+        segment.live = read_i64_le(data, at + 16)
+        segment.size = read_i64_le(data, at + 24)
+        numbers = read_i64_le(data, at + 32) << 2
+        octets = read_i64_le(data, at + 40)
+        at += 48
+        if at + numbers * 8 + octets > end:
+            raise FormatError("a queue's record is longer than it says")
+        chunks = vec[i64](capacity=numbers)
+        while numbers > 0:
+            chunks = append(chunks, read_i64_le(data, at))
+            at += 8
+            numbers -= 1
+        settled = vec[u8](capacity=octets)
+        while octets > 0:
+            settled = append(settled, u8(data[at]))
+            at += 1
+            octets -= 1
+        segment.chunks = chunks
+        segment.settled = settled
+        index.segments[int(segment.number)] = segment
+        if last is None or segment.number > last.number:
+            last = segment
+        left -= 1
+    index.last = last
+    return index, lsn

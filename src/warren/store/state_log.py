@@ -1,0 +1,132 @@
+"""Appending to the state log, and rewriting it when most of it is outdated (`state.py`)."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, final
+
+from warren.store.batch import BATCH_HEADER, FILE_HEADER, FileHeader, encode_batch_header
+
+if TYPE_CHECKING:
+    from warren.core.seam import Files
+
+FOLDER: Final = "state"
+# A log is rewritten when it is larger than this and several times what is valid in it.
+REWRITE_MIN: Final = 4 * 1024 * 1024
+REWRITE_FACTOR: Final = 3
+
+
+def state_path(number: int) -> str:
+    return f"{FOLDER}/{number}.log"
+
+
+@final
+class StateEnd:
+    """Where the log is written; belongs to the lane. `lsn` is the size of all batches so far."""
+
+    def __init__(self, number: int, batch: int, lsn: int, chain: int) -> None:
+        self.number = number
+        self.batch = batch
+        self.lsn = lsn
+        self.chain = chain
+        self.handle = -1
+        self.offset = FILE_HEADER + lsn
+
+    def append(self, files: "Files", records: list[bytes]) -> None:
+        if self.handle < 0:
+            self.handle = files.open(state_path(self.number))
+        self.batch += 1
+        header = encode_batch_header(self.batch, self.lsn, self.chain, records)
+        files.write(self.handle, self.offset, [header, *records])
+        files.sync(self.handle)
+        size = BATCH_HEADER + sum(len(record) for record in records)
+        self.offset += size
+        self.lsn += size
+        self.chain = int.from_bytes(header[36:40], "little")
+
+    def rewrite(self, files: "Files", records: list[bytes]) -> None:
+        """Begin the next file with everything that is valid, then let go of this one."""
+        old, outdated = self.number, self.handle
+        self.number += 1
+        self.batch = 0
+        self.lsn = 0
+        self.chain = 0
+        self.offset = FILE_HEADER
+        self.handle = files.create(state_path(self.number))
+        files.write(self.handle, 0, [FileHeader(self.number, 0, 0).encode()])
+        self.append(files, records)
+        files.sync_folder(FOLDER)
+        if outdated >= 0:
+            files.close(outdated)
+        files.remove(state_path(old))
+
+    def close(self, files: "Files") -> None:
+        if self.handle >= 0:
+            files.close(self.handle)
+            self.handle = -1
+
+
+@final
+class StateJob:
+    """One batch for the state log; then `garbage` may be removed."""
+
+    def __init__(
+        self,
+        end: StateEnd,
+        records: list[bytes],
+        garbage: list[str],
+        ended: "Callable[[StateJob, Exception | None], None]",
+        *,
+        whole: bool,
+    ) -> None:
+        self.end = end
+        self.records = records
+        self.garbage = garbage
+        self.ended = ended
+        self.whole = whole
+
+    def run(self, files: "Files") -> None:
+        if self.whole:
+            self.end.rewrite(files, self.records)
+        else:
+            self.end.append(files, self.records)
+
+    def done(self, error: Exception | None) -> None:
+        self.ended(self, error)
+
+
+@final
+class StateLog:
+    """What is valid in the log, and when to rewrite it."""
+
+    def __init__(self, end: StateEnd, latest: dict[int, bytes], size: int) -> None:
+        self.end = end
+        # The last record of each queue.
+        self.latest = latest
+        self.valid = sum(len(record) for record in latest.values())
+        self.size = size
+        # Nothing is in the file yet.
+        self.fresh = size == 0
+
+    def forget(self, ident: int) -> None:
+        """A queue is deleted."""
+        record = self.latest.pop(ident, None)
+        if record is not None:
+            self.valid -= len(record)
+
+    def note(
+        self,
+        queues: dict[int, bytes],
+        marks: list[bytes],
+        garbage: list[str],
+        ended: Callable[[StateJob, Exception | None], None],
+    ) -> StateJob:
+        """The job that writes these; `marks` are about no queue and come last."""
+        for ident, record in queues.items():
+            self.forget(ident)
+            self.latest[ident] = record
+            self.valid += len(record)
+        whole = self.fresh or (self.size > REWRITE_MIN and self.size > REWRITE_FACTOR * self.valid)
+        self.fresh = False
+        records = [*(self.latest if whole else queues).values(), *marks]
+        size = BATCH_HEADER + sum(len(record) for record in records)
+        self.size = size if whole else self.size + size
+        return StateJob(self.end, records, garbage, ended, whole=whole)
