@@ -13,7 +13,7 @@ A journal is one stream of octets cut into files `journal/N.jnl`. A position in 
 and goes on with batches, each of 40 octets and a payload of whole records (`record.py`):
 
        0     4    "WBAT"
-       4     4    checksum of the payload
+       4     4    checksum of the payload: that of the checksums of its blocks
        8     8    number of the batch, one more than that of the batch before
       16     8    size of the payload
       24     8    lsn of this batch
@@ -24,16 +24,25 @@ A batch is written with one call and synced before anybody hears that its record
 the next one is written after that. So after a crash the last batch may be torn: it is cut off, and
 nobody was told of anything in it. A batch that is not whole but has a whole one behind it is
 *damage*: its records are lost, which is reported and not hidden. All checksums are CRC-32.
+
+The blocks of a payload are 65,536 octets long, the last one shorter. The checksums of the blocks,
+four octets each, stay in memory, so a part of a large batch can be read and checked without the
+rest; the checksum of all of them together is that of the payload.
 """
 
 import zlib
 from dataclasses import dataclass, field
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 FILE_MAGIC: Final = b"WRNJRNL\x01"
 FILE_HEADER: Final = 32
 BATCH_MAGIC: Final = b"WBAT"
 BATCH_HEADER: Final = 40
+# Octets that have a checksum of their own.
+BLOCK: Final = 65536
 
 
 class FormatError(Exception):
@@ -87,18 +96,38 @@ class BatchHeader:
         return self.lsn + BATCH_HEADER + self.size
 
 
-def encode_batch_header(number: int, lsn: int, chain: int, parts: list[bytes]) -> bytes:
-    """The header of a batch whose payload is these parts."""
-    total = 0
-    payload_sum = 0
+def sum_blocks(parts: "Sequence[bytes | memoryview]") -> bytes:
+    """The checksums of the blocks of a payload in parts, four octets each."""
+    sums = bytearray()
+    running = 0
+    room = BLOCK
     for part in parts:
-        payload_sum = zlib.crc32(part, payload_sum)
-        total += len(part)
+        size = len(part)
+        if size < room:
+            running = zlib.crc32(part, running)
+            room -= size
+            continue
+        view = memoryview(part)
+        at = 0
+        while size - at >= room:
+            sums += zlib.crc32(view[at : at + room], running).to_bytes(4, "little")
+            at += room
+            room = BLOCK
+            running = 0
+        running = zlib.crc32(view[at:], running)
+        room -= size - at
+    if room < BLOCK:
+        sums += running.to_bytes(4, "little")
+    return bytes(sums)
+
+
+def encode_batch_header(number: int, lsn: int, chain: int, size: int, sums: bytes) -> bytes:
+    """The header of a batch with a payload of this size, whose blocks have these checksums."""
     body = (
         BATCH_MAGIC
-        + payload_sum.to_bytes(4, "little")
+        + zlib.crc32(sums).to_bytes(4, "little")
         + number.to_bytes(8, "little")
-        + total.to_bytes(8, "little")
+        + size.to_bytes(8, "little")
         + lsn.to_bytes(8, "little")
         + chain.to_bytes(4, "little")
     )
@@ -124,6 +153,15 @@ def decode_batch_header(data: bytes, pos: int) -> BatchHeader | None:
 
 
 @dataclass(frozen=True, slots=True)
+class WholeBatch:
+    """A batch whose checksums are right, where it is in its file, the checksums of its blocks."""
+
+    header: BatchHeader
+    pos: int
+    sums: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class Damage:
     """Octets of the journal that held records and cannot be read."""
 
@@ -138,7 +176,7 @@ class Scan:
     """What a journal file holds: its whole batches, where it ends, what is lost."""
 
     header: FileHeader
-    batches: list[BatchHeader] = field(default_factory=list)
+    batches: list[WholeBatch] = field(default_factory=list)
     end: int = 0
     chain: int = 0
     number: int = 0
@@ -146,66 +184,86 @@ class Scan:
     damages: list[Damage] = field(default_factory=list)
 
 
-def scan_file(data: bytes, number: int) -> Scan:
-    """Find the whole batches of a file; `number` is that of the last batch before it."""
-    header = decode_file_header(data)
-    found = Scan(header, end=header.lsn, chain=header.chain, number=number)
+def scan_file(data: bytes, file: int) -> Scan:
+    """Find the whole batches of the file with this number.
+
+    A header that is damaged is made up from the first whole batch; `FormatError` if there is none.
+    """
+    try:
+        header = decode_file_header(data)
+        found = Scan(header, end=header.lsn, chain=header.chain)
+        if header.number != file:
+            raise FormatError(f"it is file {header.number} by its header")
+    except FormatError as problem:
+        found = _scan_headless(data, file, problem)
     pos = FILE_HEADER
     while pos < len(data):
-        batch = _whole_batch(data, pos, found)
-        if batch is not None:
-            _take(found, batch)
-            pos += BATCH_HEADER + batch.size
-            continue
-        following = _find_behind(data, pos, found)
-        if following is None:
-            found.torn = len(data) - pos
-            break
-        at, batch = following
-        found.damages.append(
-            Damage(header.number, found.end, at - pos, "a batch before a whole one is not whole")
-        )
-        found.chain = batch.chain
-        _take(found, batch)
-        pos = at + BATCH_HEADER + batch.size
+        whole = _next_batch(data, pos, found)
+        if whole is None:
+            whole = _find_behind(data, pos, found)
+            if whole is None:
+                found.torn = len(data) - pos
+                break
+            what = "a batch before a whole one is not whole"
+            found.damages.append(Damage(file, found.end, whole.pos - pos, what))
+        found.batches.append(whole)
+        found.end = whole.header.end()
+        found.chain = whole.header.own_sum
+        found.number = whole.header.number
+        pos = whole.pos + BATCH_HEADER + whole.header.size
     return found
 
 
-def _take(found: Scan, batch: BatchHeader) -> None:
-    found.batches.append(batch)
-    found.end = batch.end()
-    found.chain = batch.own_sum
-    found.number = batch.number
+def _scan_headless(data: bytes, file: int, problem: FormatError) -> Scan:
+    """Begin a scan without a header that could be trusted."""
+    at = data.find(BATCH_MAGIC)
+    while at >= 0:
+        whole = _batch_at(data, at)
+        lsn = -1 if whole is None else whole.header.lsn - (at - FILE_HEADER)
+        if whole is not None and lsn >= 0:
+            chain = whole.header.chain if at == FILE_HEADER else 0
+            found = Scan(FileHeader(file, lsn, chain), end=lsn, chain=chain)
+            found.damages.append(Damage(file, lsn, 0, str(problem)))
+            return found
+        at = data.find(BATCH_MAGIC, at + 1)
+    raise problem
 
 
-def _whole_batch(data: bytes, pos: int, found: Scan) -> BatchHeader | None:
-    """The batch at a position, if it is whole and the one that has to come next."""
-    batch = decode_batch_header(data, pos)
-    if batch is None or batch.chain != found.chain or batch.lsn != found.end:
-        return None
-    if found.number and batch.number != found.number + 1:
-        return None
-    return batch if _payload_holds(data, pos, batch) else None
-
-
-def _payload_holds(data: bytes, pos: int, batch: BatchHeader) -> bool:
+def _batch_at(data: bytes, pos: int) -> WholeBatch | None:
+    """The batch at a position, if one is there and whole."""
+    header = decode_batch_header(data, pos)
     start = pos + BATCH_HEADER
-    if start + batch.size > len(data):
-        return False
-    return zlib.crc32(memoryview(data)[start : start + batch.size]) == batch.payload_sum
+    if header is None or start + header.size > len(data):
+        return None
+    sums = sum_blocks((memoryview(data)[start : start + header.size],))
+    if zlib.crc32(sums) != header.payload_sum:
+        return None
+    return WholeBatch(header, pos, sums)
 
 
-def _find_behind(data: bytes, pos: int, found: Scan) -> tuple[int, BatchHeader] | None:
+def _next_batch(data: bytes, pos: int, found: Scan) -> WholeBatch | None:
+    """The batch at a position, if it is whole and the one that has to come next."""
+    whole = _batch_at(data, pos)
+    if whole is None:
+        return None
+    header = whole.header
+    if header.chain != found.chain or header.lsn != found.end:
+        return None
+    if found.number and header.number != found.number + 1:
+        return None
+    return whole
+
+
+def _find_behind(data: bytes, pos: int, found: Scan) -> WholeBatch | None:
     """The next whole batch of this file behind something that is none."""
     at = data.find(BATCH_MAGIC, pos + 1)
     while at >= 0:
-        batch = decode_batch_header(data, at)
+        whole = _batch_at(data, at)
         if (
-            batch is not None
-            and batch.number > found.number
-            and batch.lsn == found.header.lsn + at - FILE_HEADER
-            and _payload_holds(data, at, batch)
+            whole is not None
+            and whole.header.number > found.number
+            and whole.header.lsn == found.header.lsn + at - FILE_HEADER
         ):
-            return at, batch
+            return whole
         at = data.find(BATCH_MAGIC, at + 1)
     return None

@@ -10,12 +10,17 @@ A checkpoint of some closed journal files, the oldest ones, is
 4. *cleaned up*, when that batch is synced: the journal files and the files of segments that have
    died are removed.
 
+A source that is not what was written to it ends a checkpoint in step 2: the messages in its bad
+blocks are lost, and it is planned again without them.
+
 A crash before the batch of step 3 is whole leaves segment files with octets that nobody knows of
 and the journal as it was; a crash after it leaves files that the next start removes. What is
 settled between 1 and 3 was copied for nothing. An id whose record is not live is never copied, so
 a message that is settled before its file is checkpointed is written once, to the journal.
 """
 
+import zlib
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final, final
 
 from mypy_extensions import i64
@@ -39,23 +44,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from warren.core.seam import Files
+    from warren.store.journal_file import JournalFile
 
 # Up to so many files are synced one by one; more are cheaper with one sync of everything.
 SYNCED_SINGLY: Final = 32
-
-
-@final
-class JournalFile:
-    """A journal file and the queues that have records in it."""
-
-    def __init__(self, number: int, lsn: int) -> None:
-        self.number = number
-        self.lsn = lsn
-        self.end = lsn
-        self.queues: list[QueueIndex] = []
-
-    def size(self) -> int:
-        return self.end - self.lsn
 
 
 @final
@@ -64,21 +56,32 @@ class ChunkPlan:
 
     def __init__(self, segment: int) -> None:
         self.segment = segment
-        self.first = 0
-        self.last = 0
+        self.first: i64 = 0
+        self.last: i64 = 0
         self.offset = 0
-        self.size = 0
-        # Pairs of lsn and size; neighbours in the journal are one.
+        self.size: i64 = 0
+        # Where octets begin and end in the journal; neighbours there are one piece.
         self.pieces: list[tuple[int, int]] = []
-        self.count = 0
+        self.begin: i64 = 0
+        self.end: i64 = 0
+        self.count: i64 = 0
 
-    def add(self, seq: int, lsn: int, size: int) -> None:
-        if not self.count:
+    def add(self, seq: i64, lsn: i64, size: i64) -> None:
+        if self.count == 0:
             self.first = seq
         self.last = seq
         self.count += 1
         self.size += size
-        self.pieces.append((lsn, size))
+        if lsn != self.end:
+            self.close()
+            self.begin = lsn
+        self.end = lsn + size
+
+    def close(self) -> None:
+        """The piece ends here."""
+        if self.end > self.begin:
+            self.pieces.append((int(self.begin), int(self.end)))
+            self.begin = self.end
 
 
 @final
@@ -90,9 +93,11 @@ class QueuePlan:
         # Ids below this one have no record in the journal that is not checkpointed.
         self.disk_seq = 0
         self.chunks: list[ChunkPlan] = []
-        # Segments whose file does not exist yet, and how large those are that do.
+        # How large the files of the segments are; 0 is none.
         self.sizes: dict[int, int] = {}
         self._collect(below)
+        if self.chunks:
+            self.chunks[-1].close()
 
     def _collect(self, below: int) -> None:
         """Find the live records with an lsn below this one."""
@@ -116,9 +121,11 @@ class QueuePlan:
                     return
                 if lsn > 0 and not segment.is_settled(seq):
                     if chunk is None or chunk.segment != number or chunk.size >= CHUNK_SIZE:
+                        if chunk is not None:
+                            chunk.close()
                         chunk = ChunkPlan(number)
                         self.chunks.append(chunk)
-                    chunk.add(int(seq), int(lsn), int(segment.sizes[seq - segment.first]))
+                    chunk.add(seq, lsn, i64(segment.sizes[seq - segment.first]))
                 seq += 1
             seq = following
         self.disk_seq = int(index.next_seq)
@@ -157,7 +164,7 @@ class CopyJob:
 
     def __init__(
         self,
-        sources: list[JournalFile],
+        sources: "list[JournalFile]",
         plans: list[QueuePlan],
         ended: "Callable[[CopyJob, Exception | None], None]",
     ) -> None:
@@ -165,20 +172,37 @@ class CopyJob:
         self.plans = plans
         self.ended = ended
         self.written = 0
+        # Parts of the journal that are not what was written: then nothing is copied.
+        self.bad: list[tuple[int, int]] = []
 
     def run(self, files: "Files") -> None:
         data: list[tuple[int, int, bytes]] = []
         for source in self.sources:
-            handle = files.open(journal_path(source.number))
-            try:
-                blob = files.read(handle, FILE_HEADER, source.size())
-            finally:
-                files.close(handle)
-            data.append((source.lsn, source.end, blob))
+            data.append((source.lsn, source.end, self._read(files, source)))
+        if self.bad:
+            return
         touched: list[str] = []
         for plan in self.plans:
             self._write(files, plan, data, touched)
         self._sync(files, touched)
+
+    def _read(self, files: "Files", source: "JournalFile") -> bytes:
+        """A journal file without its header, each block of it checked."""
+        handle = -1
+        blob = b""
+        with suppress(FileNotFoundError):
+            handle = files.open(journal_path(source.number))
+        if handle >= 0:
+            try:
+                blob = files.read(handle, FILE_HEADER, source.size())
+            finally:
+                files.close(handle)
+        view = memoryview(blob)
+        for begin, end, wanted in source.blocks(source.lsn, source.end):
+            found = zlib.crc32(view[begin - source.lsn : end - source.lsn])
+            if found.to_bytes(4, "little") != wanted:
+                self.bad.append((begin, end))
+        return blob
 
     def _write(
         self,
@@ -199,12 +223,12 @@ class CopyJob:
                     number = chunk.segment
                     handle = self._open(files, plan, ident, number)
                     touched.append(segment_path(ident, number))
-                parts = [_piece(data, lsn, size) for lsn, size in chunk.pieces]
+                parts = [_piece(data, begin, end) for begin, end in chunk.pieces]
                 chunk.offset = plan.sizes[number]
-                header = chunk_header(chunk.first, chunk.last, parts)
+                header = chunk_header(int(chunk.first), int(chunk.last), int(chunk.count), parts)
                 files.write(handle, chunk.offset, [header, *parts])
-                plan.sizes[number] += CHUNK_HEADER + chunk.size
-                self.written += CHUNK_HEADER + chunk.size
+                plan.sizes[number] += CHUNK_HEADER + int(chunk.size)
+                self.written += CHUNK_HEADER + int(chunk.size)
         finally:
             if handle >= 0:
                 files.close(handle)
@@ -212,11 +236,13 @@ class CopyJob:
     def _open(self, files: "Files", plan: QueuePlan, ident: int, number: int) -> int:
         path = segment_path(ident, number)
         if plan.sizes[number] > 0:
-            return files.open(path)
+            # A file that somebody removed is begun again: what it had is lost, what comes is not.
+            with suppress(FileNotFoundError):
+                return files.open(path)
         files.make_folder(queue_folder(ident))
         handle = files.create(path)
         files.write(handle, 0, [file_header(ident, number)])
-        plan.sizes[number] = SEGMENT_HEADER
+        plan.sizes[number] = max(plan.sizes[number], SEGMENT_HEADER)
         return handle
 
     def _sync(self, files: "Files", touched: list[str]) -> None:
@@ -238,8 +264,8 @@ class CopyJob:
         self.ended(self, error)
 
 
-def _piece(data: list[tuple[int, int, bytes]], lsn: int, size: int) -> bytes:
-    for start, end, blob in data:
-        if start <= lsn < end:
-            return blob[lsn - start : lsn - start + size]
+def _piece(data: list[tuple[int, int, bytes]], lsn: int, end: int) -> bytes:
+    for start, stop, blob in data:
+        if start <= lsn < stop:
+            return blob[lsn - start : end - start]
     raise LookupError(f"no journal file of the checkpoint has lsn {lsn}")

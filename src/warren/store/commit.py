@@ -7,7 +7,7 @@ A crash in between leaves a file without batches, or a torn one, of which nobody
 
 from typing import TYPE_CHECKING, Final, final
 
-from warren.store.batch import FILE_HEADER, FileHeader, encode_batch_header
+from warren.store.batch import FILE_HEADER, FileHeader, encode_batch_header, sum_blocks
 from warren.store.journal import FILE_SIZE, Batch
 
 if TYPE_CHECKING:
@@ -34,11 +34,13 @@ class JournalEnd:
         self.start = 0
         self.offset = 0
 
-    def append(self, files: "Files", batch: Batch) -> tuple[int, int]:
+    def append(self, files: "Files", batch: Batch, sums: bytes) -> tuple[int, int]:
         """Write and sync a batch; return number and first lsn of the file that has it."""
         if self.handle < 0:
             self._open_next(files, int(batch.lsn))
-        header = encode_batch_header(int(batch.number), int(batch.lsn), self.chain, batch.parts)
+        header = encode_batch_header(
+            int(batch.number), int(batch.lsn), self.chain, int(batch.size), sums
+        )
         files.write(self.handle, self.offset, [header, *batch.parts])
         files.sync(self.handle)
         self.offset += len(header) + int(batch.size)
@@ -78,12 +80,14 @@ class CommitJob:
         self.end = end
         self.batch = batch
         self.ended = ended
-        # The file that has the batch.
+        # The file that has the batch, and the checksums of its blocks.
         self.file = -1
         self.start = 0
+        self.sums = b""
 
     def run(self, files: "Files") -> None:
-        self.file, self.start = self.end.append(files, self.batch)
+        self.sums = sum_blocks(self.batch.parts)
+        self.file, self.start = self.end.append(files, self.batch, self.sums)
 
     def done(self, error: Exception | None) -> None:
         # The octets are on the disk; the waiters are all that is still of interest.

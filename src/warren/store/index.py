@@ -194,7 +194,7 @@ class QueueIndex:
     def _open(self, number: i64) -> Segment:
         before = self.last
         if before is not None and before.live == 0:
-            self._drop(before)
+            self.leave(before)
         segment = self.segments.get(int(number))
         if segment is None:
             segment = Segment(number)
@@ -202,7 +202,8 @@ class QueueIndex:
         self.last = segment
         return segment
 
-    def _drop(self, segment: Segment) -> None:
+    def leave(self, segment: Segment) -> None:
+        """Nothing in a segment lives or ever will: its file goes with the next checkpoint."""
         if self.segments.pop(int(segment.number), None) is None:
             return
         if segment.size > 0:
@@ -244,7 +245,7 @@ class QueueIndex:
         segment.live -= 1
         self.live -= 1
         if segment.live == 0 and segment is not self.last:
-            self._drop(segment)
+            self.leave(segment)
         return True
 
     def write_run(self) -> None:
@@ -278,6 +279,32 @@ class QueueIndex:
             seq = following
         return news
 
+    def lose(self, first: i64, last: i64) -> i64:
+        """The live ones among these ids cannot be read: they are settled; return how many."""
+        self.write_run()
+        before = self.live
+        self.replay_settled(first, last + 1 - first)
+        if self.live < before:
+            if self.live == 0:
+                self.live_bytes = 0
+            self.journal.settle(self.ident, first, last + 1 - first, 0)
+            self._join_batch()
+        return before - self.live
+
+    def lose_places(self, begin: i64, end: i64) -> i64:
+        """What the journal has between two lsns cannot be read."""
+        lost: i64 = 0
+        for segment in list(self.segments.values()):
+            entries: i64 = len(segment.lsns)
+            first = segment.first
+            place: i64 = 0
+            while place < entries:
+                lsn = segment.lsns[place]
+                if lsn < end and lsn > 0 and lsn + i64(segment.sizes[place]) > begin:
+                    lost += self.lose(first + place, first + place)
+                place += 1
+        return lost
+
     def is_live(self, seq: i64) -> bool:
         segment = self.segments.get(int(seq >> SEGMENT_SHIFT))
         return segment is not None and seq < segment.end and not segment.is_settled(seq)
@@ -290,7 +317,7 @@ class QueueIndex:
         last = (self.disk_seq - 1) >> SEGMENT_SHIFT
         while number <= last:
             segment = self.segments.get(int(number))
-            if segment is not None:
+            if segment is not None and segment.live > 0:
                 found = _find_chunk(segment, seq)
                 if found is not None:
                     return found

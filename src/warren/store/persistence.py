@@ -18,13 +18,14 @@ from typing import TYPE_CHECKING, Final, Protocol, final
 
 from mypy_extensions import i64
 
-from warren.store.checkpoint import CopyJob, JournalFile, QueuePlan
+from warren.store.checkpoint import CopyJob, QueuePlan
 from warren.store.commit import CommitJob, JournalEnd, journal_path
 from warren.store.index import QueueIndex
 from warren.store.journal import Batch, Journal
+from warren.store.journal_file import JournalFile
 from warren.store.reading import Reading
 from warren.store.segment import queue_folder
-from warren.store.state import REPLAY, encode_mark, encode_queue
+from warren.store.state import encode_queue
 from warren.store.state_log import StateJob, StateLog
 
 if TYPE_CHECKING:
@@ -91,6 +92,8 @@ class Persistence:
         self.kept = kept
         self.owner: Owner | None = None
         self.indexes: dict[int, QueueIndex] = {}
+        # Queues that are dropped and not forgotten yet.
+        self.leaving: dict[int, QueueIndex] = {}
         self.committing = False
         self.checkpointing = False
         # A batch of the state log that waits until the journal is committed up to an lsn.
@@ -112,13 +115,16 @@ class Persistence:
         return index
 
     def drop(self, index: QueueIndex) -> None:
-        """A queue is deleted: its records mean nothing any more."""
-        index.gone = True
-        index.run_count = 0
+        """A queue is deleted, but after a crash it may be there again, and then be whole."""
+        index.write_run()
         self.indexes.pop(int(index.ident), None)
+        self.leaving[int(index.ident)] = index
 
     def forget(self, ident: int) -> None:
-        """That a queue is deleted is stored: its files go."""
+        """That a queue is deleted is stored: its records mean nothing any more, its files go."""
+        index = self.leaving.pop(ident, None)
+        if index is not None:
+            index.gone = True
         self.state.forget(ident)
         self.lanes.submit(CHECKPOINT, RemoveJob([], [queue_folder(ident)]))
 
@@ -160,6 +166,7 @@ class Persistence:
         self.written_bytes += int(batch.size)
         if not self.files or self.files[-1].number != job.file:
             self.files.append(JournalFile(job.file, job.start))
+        self.files[-1].add(int(batch.lsn), int(batch.end()), job.sums)
         self._note_queues(self.files[-1], batch)
         for waiter in batch.waiters:
             waiter.safe(batch.number)
@@ -170,7 +177,6 @@ class Persistence:
         self.end_turn()
 
     def _note_queues(self, file: JournalFile, batch: Batch) -> None:
-        file.end = int(batch.end())
         for index in batch.queues:
             if index.file != file.number:
                 index.file = file.number
@@ -200,8 +206,7 @@ class Persistence:
     ) -> bool:
         """Read live records from an id on; False if there is none to be read."""
         reading = Reading(index, seq, ended)
-        starts = [(file.number, file.lsn) for file in self.files]
-        if not reading.plan(self.journal.committed, starts, most):
+        if not reading.plan(self.journal.committed, self.files, most):
             return False
         self.lanes.submit(READING, reading)
         return True
@@ -234,6 +239,11 @@ class Persistence:
             self.checkpointing = False
             self._break(f"a checkpoint cannot be written: {error}", None)
             return
+        if job.bad:
+            self._lose(job)
+            self.checkpointing = False
+            self.checkpoint(len(job.sources))
+            return
         self.written_bytes += job.written
         lsn = self.journal.position()
         records: dict[int, bytes] = {}
@@ -246,12 +256,23 @@ class Persistence:
             index.write_run()
             lsn = max(lsn, self.journal.position())
             records[int(index.ident)] = encode_queue(index, lsn)
-        replay = encode_mark(REPLAY, 0, job.sources[-1].end)
         self.files = self.files[len(job.sources) :]
-        noted = self.state.note(records, [replay], garbage, self._on_noted)
+        self.state.replay = job.sources[-1].end
+        noted = self.state.note(records, [], garbage, self._on_noted)
         # What the records say of settled messages must not outlive what was published with it.
         self.ready = (lsn, noted)
         self.end_turn()
+
+    def _lose(self, job: CopyJob) -> None:
+        """Give up what the sources of a checkpoint do not have any more."""
+        for plan in job.plans:
+            index = plan.index
+            lost = sum(int(index.lose_places(begin, end)) for begin, end in job.bad)
+            if lost and not index.gone:
+                fields = {"queue": int(index.ident), "messages": lost}
+                self.log.event("error", "store.journal_damaged", fields)
+        for source in job.sources:
+            source.accept(job.bad)
 
     def _note_ready(self) -> None:
         """Write the batch of the state log, if everything it counts as true is committed."""

@@ -1,18 +1,24 @@
 """Reading messages of a queue back by sequence id, from segment files or from the journal.
 
 A `Reading` asks for the live records from an id on, about so many octets of them. Planned on the
-loop, read on the reading lane, handed over on the loop as `Publish`es in the order of their ids.
-Only what is committed can be read. When the file was checkpointed away meanwhile (`moved`), the
-records are in a segment by then, and whoever asked asks again.
+loop, read and checked on the reading lane, handed over on the loop as `Publish`es in the order of
+their ids. Only what is committed can be read. When the file was checkpointed away meanwhile
+(`moved`), the records are in a segment by then, and whoever asked asks again.
+
+Nothing is handed over whose checksum is wrong: that of its chunk in a segment, those of its blocks
+in the journal. The ids that were to be read and cannot be are in `lost`, and `problem` says why;
+the others are handed over. `QueueIndex.lose` settles those that are lost.
 """
 
+import zlib
 from typing import TYPE_CHECKING, Final, final
 
 from mypy_extensions import i64
 
-from warren.store.batch import FILE_HEADER
+from warren.store.batch import FILE_HEADER, FormatError
 from warren.store.commit import journal_path
 from warren.store.index import SEGMENT_SHIFT, QueueIndex
+from warren.store.journal_file import JournalFile
 from warren.store.record import Publish, RecordSink, walk
 from warren.store.segment import CHUNK_HEADER, check_chunk, segment_path
 
@@ -26,29 +32,71 @@ SPARSE: Final = 65536
 
 
 @final
-class Span:
-    """Octets of one file, and where records begin in them."""
+class ChunkSpan:
+    """A chunk of a segment file."""
 
-    def __init__(self, path: str, offset: int, size: int, *, chunk: bool) -> None:
+    def __init__(self, path: str, offset: int, size: int) -> None:
         self.path = path
         self.offset = offset
         self.size = size
-        self.chunk = chunk
-        self.places: list[int] = []
         self.data = b""
+
+    def read(self, files: "Files", handle: int) -> None:
+        self.data = files.read(handle, self.offset, self.size)
+
+
+@final
+class JournalSpan:
+    """A part of a journal file with records of one queue: where they begin and end, their ids."""
+
+    def __init__(self, file: JournalFile, lsn: int) -> None:
+        self.file = file
+        self.path = journal_path(file.number)
+        self.begin = lsn
+        self.end = lsn
+        self.seqs: list[int] = []
+        self.lsns: list[int] = []
+        self.ends: list[int] = []
+        self.data = b""
+        # The lsn of the first octet of `data`, and parts that are not what was written.
+        self.start = 0
+        self.bad: list[tuple[int, int]] = []
+
+    def add(self, seq: int, lsn: int, end: int) -> None:
+        self.seqs.append(seq)
+        self.lsns.append(lsn)
+        self.ends.append(end)
+        self.end = end
+
+    def read(self, files: "Files", handle: int) -> None:
+        """Read whole blocks, and check each."""
+        blocks = self.file.blocks(self.begin, self.end)
+        self.start = min(self.begin, blocks[0][0]) if blocks else self.begin
+        stop = max(self.end, blocks[-1][1]) if blocks else self.end
+        place = FILE_HEADER + self.start - self.file.lsn
+        self.data = files.read(handle, place, stop - self.start)
+        view = memoryview(self.data)
+        for begin, end, wanted in blocks:
+            found = zlib.crc32(view[begin - self.start : end - self.start])
+            if found.to_bytes(4, "little") != wanted:
+                self.bad.append((begin, end))
+
+    def is_bad(self, lsn: int, end: int) -> bool:
+        return any(begin < end and lsn < stop for begin, stop in self.bad)
 
 
 @final
 class Collector(RecordSink):
     """Takes the records of a chunk that are wanted."""
 
-    def __init__(self, index: QueueIndex, seq: i64) -> None:
+    def __init__(self, index: QueueIndex, seq: i64, end: i64) -> None:
         self.index = index
         self.seq = seq
+        self.end = end
         self.found: list[Publish] = []
 
     def on_publish(self, queue: i64, seq: i64, position: i64, size: i64, data: bytes) -> None:
-        if seq >= self.seq and self.index.is_live(seq):
+        if seq >= self.seq and seq < self.end and self.index.is_live(seq):
             self.found.append(Publish(data, position))
 
 
@@ -67,39 +115,35 @@ class Reading:
         # Ids below this one have been looked at when the reading is done.
         self.next_seq = seq
         self.ended = ended
-        self.spans: list[Span] = []
+        self.chunk: ChunkSpan | None = None
+        self.spans: list[JournalSpan] = []
         self.moved = False
+        # First and last id of what was live and cannot be read.
+        self.lost: list[tuple[int, int]] = []
+        self.problem = ""
 
-    def plan(self, committed: i64, starts: list[tuple[int, int]], most: i64) -> bool:
+    def plan(self, committed: i64, files: list[JournalFile], most: i64) -> bool:
         """Find what to read; False if nothing that is live and committed is left.
 
-        `starts` has number and first lsn of every journal file, in order.
+        `files` are those of the journal, in order.
         """
         index = self.index
         seq = self.seq
         if seq < index.disk_seq:
             chunk = index.chunk_at(seq)
             if chunk is not None:
-                self.spans.append(
-                    Span(
-                        segment_path(int(index.ident), int(chunk.segment)),
-                        int(chunk.offset),
-                        int(chunk.size),
-                        chunk=True,
-                    )
-                )
+                path = segment_path(int(index.ident), int(chunk.segment))
+                self.chunk = ChunkSpan(path, int(chunk.offset), int(chunk.size))
                 self.next_seq = chunk.last + 1
                 return True
             seq = index.disk_seq
-        return self._plan_journal(seq, committed, starts, most)
+        return self._plan_journal(seq, committed, files, most)
 
-    def _plan_journal(
-        self, seq: i64, committed: i64, starts: list[tuple[int, int]], most: i64
-    ) -> bool:
+    def _plan_journal(self, seq: i64, committed: i64, files: list[JournalFile], most: i64) -> bool:
         index = self.index
         total: i64 = 0
-        place = len(starts) - 1
-        span: Span | None = None
+        end: i64 = 0
+        span: JournalSpan | None = None
         while seq < index.next_seq and total < most:
             segment = index.segments.get(int(seq >> SEGMENT_SHIFT))
             if segment is None or seq >= segment.end:
@@ -109,20 +153,12 @@ class Reading:
             if lsn >= committed:
                 break
             if lsn > 0 and not segment.is_settled(seq):
-                size = int(segment.sizes[seq - segment.first])
-                if span is None:
-                    place = _file_of(starts, int(lsn))
-                number, start = starts[place]
-                inside = place + 1 == len(starts) or lsn < starts[place + 1][1]
-                if not inside:
-                    place = _file_of(starts, int(lsn))
-                    number, start = starts[place]
-                offset = FILE_HEADER + int(lsn) - start
-                if span is None or not inside or offset > span.offset + span.size + SPARSE:
-                    span = Span(journal_path(number), offset, 0, chunk=False)
+                size = i64(segment.sizes[seq - segment.first])
+                if span is None or lsn >= span.file.end or lsn > end + SPARSE:
+                    span = JournalSpan(_file_of(files, int(lsn)), int(lsn))
                     self.spans.append(span)
-                span.places.append(offset - span.offset)
-                span.size = offset + size - span.offset
+                end = lsn + size
+                span.add(int(seq), int(lsn), int(end))
                 total += size
             seq += 1
         self.next_seq = seq
@@ -132,6 +168,9 @@ class Reading:
         path = ""
         handle = -1
         try:
+            if self.chunk is not None:
+                handle = files.open(self.chunk.path)
+                self.chunk.read(files, handle)
             for span in self.spans:
                 if span.path != path:
                     if handle >= 0:
@@ -139,7 +178,7 @@ class Reading:
                         handle = -1
                     handle = files.open(span.path)
                     path = span.path
-                span.data = files.read(handle, span.offset, span.size)
+                span.read(files, handle)
         except FileNotFoundError:
             self.moved = True
         finally:
@@ -150,27 +189,76 @@ class Reading:
         self.ended(self, error)
 
     def records(self) -> list[Publish]:
-        """What was read and is still live."""
-        collector = Collector(self.index, self.seq)
+        """What was read and is still live; then look at `moved` and `lost`."""
+        collector = Collector(self.index, self.seq, self.next_seq)
+        if self.chunk is not None:
+            self._take_chunk(self.chunk, collector)
+        elif self.moved:
+            self._look_again()
         for span in self.spans:
-            if span.chunk:
-                check_chunk(span.data, span.size)
-                walk(span.data, CHUNK_HEADER, span.size, collector)
-            else:
-                for at in span.places:
-                    # The data of a record is checked when the batch is replayed, not here; what
-                    # is no record raises.
-                    walk(span.data, at, at + _size_at(span.data, at), collector)
+            if not self.moved:
+                self._take_span(span, collector)
             span.data = b""
         return collector.found
 
+    def _take_chunk(self, chunk: ChunkSpan, collector: Collector) -> None:
+        there = self.index.chunk_at(self.seq)
+        if there is None or there.offset != chunk.offset or there.last + 1 != self.next_seq:
+            # The segment has died meanwhile, and its file may be another one now.
+            self.moved = True
+            return
+        try:
+            if self.moved:
+                raise FormatError("the file of the segment is not there")
+            check_chunk(chunk.data, chunk.size)
+        except FormatError as problem:
+            self.moved = False
+            self.problem = f"{chunk.path} at {chunk.offset}: {problem}"
+            self._lose(int(self.seq), int(there.last))
+            return
+        walk(chunk.data, CHUNK_HEADER, chunk.size, collector)
+        chunk.data = b""
 
-def _size_at(data: bytes, at: int) -> int:
-    return int.from_bytes(data[at : at + 4], "little")
+    def _take_span(self, span: JournalSpan, collector: Collector) -> None:
+        for place, seq in enumerate(span.seqs):
+            lsn = span.lsns[place]
+            end = span.ends[place]
+            if span.bad and span.is_bad(lsn, end):
+                self.problem = f"{span.path}: a block with lsn {lsn} is not what was written"
+                self._lose(seq, seq)
+            else:
+                walk(span.data, lsn - span.start, end - span.start, collector)
+
+    def _look_again(self) -> None:
+        """A journal file is not there: it was checkpointed, or somebody removed it."""
+        segment_of = self.index.segments
+        for span in self.spans:
+            for place, seq in enumerate(span.seqs):
+                segment = segment_of.get(seq >> SEGMENT_SHIFT)
+                if (
+                    seq < self.index.disk_seq
+                    or segment is None
+                    or segment.lsn_of(seq) != span.lsns[place]
+                ):
+                    return
+        self.moved = False
+        self.problem = "a file of the journal is not there"
+        for span in self.spans:
+            for seq in span.seqs:
+                self._lose(seq, seq)
+        self.spans = []
+
+    def _lose(self, first: int, last: int) -> None:
+        for seq in range(first, last + 1):
+            if self.index.is_live(seq):
+                if self.lost and self.lost[-1][1] == seq - 1:
+                    self.lost[-1] = self.lost[-1][0], seq
+                else:
+                    self.lost.append((seq, seq))
 
 
-def _file_of(starts: list[tuple[int, int]], lsn: int) -> int:
-    place = len(starts) - 1
-    while place > 0 and starts[place][1] > lsn:
+def _file_of(files: list[JournalFile], lsn: int) -> JournalFile:
+    place = len(files) - 1
+    while place > 0 and files[place].lsn > lsn:
         place -= 1
-    return place
+    return files[place]

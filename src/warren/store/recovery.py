@@ -5,12 +5,22 @@
 3. What a crash left behind is cleared away, in an order that a second crash does no harm to: the
    torn end of the last journal file is cut off; files and folders that nothing names are removed.
 
+What is read here is in the cache of the machine and may not be on its disk: the process before may
+have died between a write and its sync, or because a sync failed, after which no sync of the same
+octets means anything. So the last batch of the state log and that of the journal, which nobody was
+told of for certain, are written once more and synced before anything follows from them.
+
 A clean stop leaves a mark; without it (or with journal behind it) every message that is still there
-counts as handed out before (IX-17), because nobody knows. Queues are known by their incarnation;
+counts as handed out before (IX-17), because nobody knows. The mark is taken back at once: a crash
+from now on is a crash. Queues are known by their incarnation;
 those that the metadata does not know are forgotten (IX-15).
 
 Damage (see `batch.py`) costs the records in it and is reported by file and place. The queues that
-have a record in the same file are reported with it: they may lack messages.
+have a record in the same file are reported with it: they may lack messages. All their records are
+looked at then, and those counted that are there (`repair.py`). Damage is known by a batch that is
+not whole before one that is, by a file that does not begin where the one before ends, and by a
+state that knows more than the journal has. Only a last batch that was safe and lost nothing but
+itself looks like one that was torn by a crash.
 """
 
 from collections.abc import Iterable
@@ -27,15 +37,24 @@ from warren.store.batch import (
     Scan,
     scan_file,
 )
-from warren.store.checkpoint import JournalFile
 from warren.store.commit import FOLDER as JOURNAL_FOLDER
 from warren.store.commit import JournalEnd, journal_path
 from warren.store.index import QueueIndex
 from warren.store.journal import Journal
+from warren.store.journal_file import JournalFile
 from warren.store.record import RecordSink, body_size_at, walk
+from warren.store.repair import Repair
 from warren.store.segment import FOLDER as QUEUE_FOLDER
 from warren.store.segment import queue_folder
-from warren.store.state import CLEAN, HANDED_OUT, QUEUE, REPLAY, decode_queue, decode_runs
+from warren.store.state import (
+    CLEAN,
+    HANDED_OUT,
+    QUEUE,
+    REPLAY,
+    decode_queue,
+    decode_runs,
+    encode_mark,
+)
 from warren.store.state_log import FOLDER as STATE_FOLDER
 from warren.store.state_log import StateEnd, StateLog, state_path
 
@@ -53,6 +72,10 @@ class Found:
     replayed_bytes: int = 0
     torn_bytes: int = 0
     forgotten: int = 0
+    # The highest incarnation of a queue that anything here speaks of.
+    highest: int = 0
+    # Messages that damage cost, as far as it is known of them.
+    lost: int = 0
     damages: list[Damage] = field(default_factory=list)
     # Incarnations of queues that may lack messages.
     damaged: set[int] = field(default_factory=set)
@@ -73,11 +96,13 @@ class Replay(RecordSink):
         self.file: JournalFile | None = None
         self.last: QueueIndex | None = None
         self.last_taken: i64 = 0
+        self.highest: i64 = 0
 
     def _find(self, queue: i64) -> QueueIndex | None:
         index = self.last
         if index is None or index.ident != queue:
             index = self.indexes.get(int(queue))
+            self.highest = max(self.highest, queue)
             if index is None:
                 return None
             self.last = index
@@ -116,7 +141,7 @@ class Recovery:
     def __init__(self, files: "Files", known: Iterable[int]) -> None:
         self.files = files
         self.known = frozenset(known)
-        self.found = Found()
+        self.found = Found(highest=max(self.known, default=0))
         self.journal = Journal(1, 1)
         self.indexes: dict[int, QueueIndex] = {}
         self.taken: dict[int, i64] = {}
@@ -128,25 +153,35 @@ class Recovery:
     def run(self) -> tuple[Journal, JournalEnd, StateLog]:
         for folder in (JOURNAL_FOLDER, STATE_FOLDER, QUEUE_FOLDER):
             self.files.make_folder(folder)
+        self.files.sync_folder("")
         state = self._read_state()
+        for ident in self.known:
+            if ident not in self.indexes:
+                self.indexes[ident] = QueueIndex(i64(ident), self.journal)
         end = self._replay()
+        self._recount()
+        found = self.found
+        found.clean = self.clean_lsn == int(self.journal.committed) and not found.damages
+        if found.clean:
+            state.end.append(self.files, [encode_mark(CLEAN, 0, 0)])
+            state.size = state.end.lsn
+        else:
+            found.handed_out = {}
         self._clear()
-        self.found.clean = self.clean_lsn == int(self.journal.committed)
-        if not self.found.clean:
-            self.found.handed_out = {}
-        self.found.queues = len(self.indexes)
-        self.found.messages = sum(int(index.live) for index in self.indexes.values())
+        found.queues = len(self.indexes)
+        found.messages = sum(int(index.live) for index in self.indexes.values())
         return self.journal, end, state
 
     # -- the state log ---------------------------------------------------------------------------
 
     def _read_state(self) -> StateLog:
         numbers = _numbers(self.files.names(STATE_FOLDER), ".log")
+        last = numbers[-1] if numbers else 0
         chosen: tuple[int, bytes, Scan] | None = None
         for number in reversed(numbers):
             data = self._whole(state_path(number))
             try:
-                scan = scan_file(data, 0)
+                scan = scan_file(data, number)
             except FormatError:
                 # A crash while it was begun: the one before is still there and valid.
                 continue
@@ -154,33 +189,35 @@ class Recovery:
                 chosen = number, data, scan
                 break
         if chosen is None:
-            # A state log that is there and says nothing means that everything behind it is lost.
-            if numbers and numbers[0] > 0:
-                self.found.damages.append(Damage(numbers[-1], 0, 0, "no state log is whole"))
-            last = numbers[-1] if numbers else 0
-            return StateLog(StateEnd(last, 0, 0, 0), {}, 0)
+            for number in numbers:
+                self.files.remove(state_path(number))
+            return StateLog(StateEnd(last, 0, 0, 0), {}, 0, self.replay_lsn)
         number, data, scan = chosen
-        self.found.damages += scan.damages
-        for batch in scan.batches:
-            start = FILE_HEADER + batch.lsn
-            self._take_state(data, start + BATCH_HEADER, start + BATCH_HEADER + batch.size)
+        self._harden(state_path(number), data, scan)
+        self.files.sync_folder(STATE_FOLDER)
         for other in numbers:
             if other != number:
                 self.files.remove(state_path(other))
-        self._cut(state_path(number), FILE_HEADER + scan.end, len(data))
+        for batch in scan.batches:
+            start = batch.pos + BATCH_HEADER
+            self._take_state(data, start, start + batch.header.size)
+        for damage in scan.damages:
+            self._damaged(damage, None)
         for ident, record in self.latest.items():
             index, lsn = decode_queue(record, 0, self.journal)
             self.indexes[ident] = index
             self.taken[ident] = lsn
         end = StateEnd(number, scan.number, scan.end, scan.chain)
-        return StateLog(end, self.latest, scan.end)
+        return StateLog(end, self.latest, scan.end, self.replay_lsn)
 
     def _take_state(self, data: bytes, pos: int, end: int) -> None:
+        self.found.handed_out = {}
         while pos < end:
             word = int.from_bytes(data[pos : pos + 8], "little")
             size, kind = word & 0xFFFFFFFF, (word >> 32) & 0xFF
             ident = int.from_bytes(data[pos + 8 : pos + 16], "little")
             value = int.from_bytes(data[pos + 16 : pos + 24], "little")
+            self.found.highest = max(self.found.highest, ident)
             if kind == QUEUE:
                 if ident in self.known:
                     self.latest[ident] = data[pos : pos + size]
@@ -199,51 +236,84 @@ class Recovery:
     # -- the journal -----------------------------------------------------------------------------
 
     def _replay(self) -> JournalEnd:
-        for ident in self.known:
-            if ident not in self.indexes:
-                self.indexes[ident] = QueueIndex(i64(ident), self.journal)
         sink = Replay(self.indexes, self.taken)
-        sink.replay = i64(self.replay_lsn)
         numbers = _numbers(self.files.names(JOURNAL_FOLDER), ".jnl")
+        self._distrust(numbers)
+        sink.replay = i64(self.replay_lsn)
         lsn, batch, chain = self.replay_lsn, 0, 0
-        last = 0
-        for place, number in enumerate(numbers):
-            last = number
+        hardened: tuple[str, bytes, Scan] | None = None
+        for number in numbers:
+            path = journal_path(number)
+            data = self._whole(path)
+            try:
+                scan = scan_file(data, number)
+            except FormatError as problem:
+                self._unreadable(path, data, number, lsn, problem)
+                continue
+            if scan.header.lsn > lsn:
+                what = "the journal before this file is lost"
+                self._damaged(Damage(number, lsn, scan.header.lsn - lsn, what), None)
+            if scan.end <= self.replay_lsn or not scan.batches:
+                self.files.remove(path)
+            else:
+                hardened = path, data, scan
+                self._replay_file(number, data, scan, sink)
+            torn = scan.torn if number != numbers[-1] else 0
+            if torn:
+                self._damaged(Damage(number, scan.end, torn, "a closed file is torn"), sink.file)
+            lsn = max(lsn, scan.end + torn)
+            batch, chain = max(batch, scan.number), scan.chain
+        if hardened is not None:
+            self._harden(*hardened)
+        # Every state was true behind a batch that was safe.
+        taken = max((int(lsn) for lsn in self.taken.values()), default=0) - BATCH_HEADER
+        if taken > lsn:
+            self._damaged(Damage(-1, lsn, taken - lsn, "the end of the journal is lost"), None)
+            lsn = taken
+        self.found.highest = max(self.found.highest, int(sink.highest))
+        self.journal.restart(batch + 1, lsn)
+        return JournalEnd(numbers[-1] if numbers else 0, chain)
+
+    def _distrust(self, numbers: list[int]) -> None:
+        """If the journal begins too late, or the state log is damaged, look at all segments."""
+        for number in numbers:
             data = self._whole(journal_path(number))
             try:
-                scan = scan_file(data, batch)
-            except FormatError as problem:
-                if place + 1 < len(numbers):
-                    self._damaged(Damage(number, lsn, len(data), str(problem)), None)
-                else:
-                    # The last file was begun and nothing in it was promised.
-                    self.files.remove(journal_path(number))
+                scan = scan_file(data, number)
+            except FormatError:
                 continue
-            if place and scan.header.lsn != lsn:
-                self._damaged(Damage(number, lsn, 0, "the journal before this file is lost"), None)
-            if scan.end <= self.replay_lsn:
-                self.files.remove(journal_path(number))
-            else:
-                self._replay_file(number, data, scan, sink)
-                if scan.torn and place + 1 < len(numbers):
-                    self._damaged(
-                        Damage(number, scan.end, scan.torn, "a closed file is torn"), sink.file
-                    )
-                self._cut(journal_path(number), FILE_HEADER + scan.end - scan.header.lsn, len(data))
-            lsn, batch, chain = scan.end, scan.number, scan.chain
-        self.journal.restart(batch + 1, max(lsn, self.replay_lsn))
-        return JournalEnd(last, chain)
+            if scan.header.lsn > self.replay_lsn:
+                size = scan.header.lsn - self.replay_lsn
+                what = "no state knows what was before this file"
+                self._damaged(Damage(number, self.replay_lsn, size, what), None)
+                self.replay_lsn = scan.header.lsn
+            break
+        if self.found.damages:
+            repair = Repair(self.files, [])
+            for index in self.indexes.values():
+                repair.adopt(index)
+
+    def _unreadable(
+        self, path: str, data: bytes, number: int, lsn: int, problem: FormatError
+    ) -> None:
+        """A file without a header and without a batch."""
+        if len(data) <= FILE_HEADER:
+            # It was begun, and nothing in it was promised.
+            self.files.remove(path)
+            return
+        self._damaged(Damage(number, lsn, len(data), str(problem)), None)
+        self.files.rename(path, f"{path}.damaged")
 
     def _replay_file(self, number: int, data: bytes, scan: Scan, sink: Replay) -> None:
         file = JournalFile(number, scan.header.lsn)
-        file.end = scan.end
         self.journal_files.append(file)
         sink.file = file
         sink.start = i64(scan.header.lsn - FILE_HEADER)
         for batch in scan.batches:
-            pos = FILE_HEADER + batch.lsn - scan.header.lsn + BATCH_HEADER
-            walk(data, pos, pos + batch.size, sink)
-            self.found.replayed_bytes += batch.size
+            pos = batch.pos + BATCH_HEADER
+            walk(data, pos, pos + batch.header.size, sink)
+            file.add(batch.header.lsn, batch.header.end(), batch.sums)
+            self.found.replayed_bytes += batch.header.size
         for damage in scan.damages:
             self._damaged(damage, file)
 
@@ -254,14 +324,32 @@ class Recovery:
         else:
             self.found.damaged.update(int(index.ident) for index in file.queues)
 
+    def _recount(self) -> None:
+        """Damage: count what is really there."""
+        if self.found.damages:
+            repair = Repair(self.files, self.journal_files)
+            for index in self.indexes.values():
+                self.found.lost += repair.recount(index)
+
     # -- what is left ----------------------------------------------------------------------------
 
     def _clear(self) -> None:
         """Remove the folders of queues that are not, and what a torn checkpoint left."""
-        wanted = {queue_folder(ident).rpartition("/")[2] for ident in self.indexes}
+        wanted = {queue_folder(ident).rpartition("/")[2]: ident for ident in self.indexes}
         for name in self.files.names(QUEUE_FOLDER):
             if name not in wanted:
                 self.files.remove_folder(f"{QUEUE_FOLDER}/{name}")
+            elif not self.found.clean:
+                self._clear_queue(self.indexes[wanted[name]], f"{QUEUE_FOLDER}/{name}")
+
+    def _clear_queue(self, index: QueueIndex, folder: str) -> None:
+        named = {f"{segment.number}.idx" for segment in index.dropped}
+        named.update(
+            f"{number}.idx" for number, segment in index.segments.items() if segment.size > 0
+        )
+        for name in self.files.names(folder):
+            if name not in named:
+                self.files.remove(f"{folder}/{name}")
 
     def _whole(self, path: str) -> bytes:
         handle = self.files.open(path)
@@ -270,14 +358,17 @@ class Recovery:
         finally:
             self.files.close(handle)
 
-    def _cut(self, path: str, size: int, there: int) -> None:
-        """Cut off what is behind the last whole batch."""
-        if there <= size:
-            return
-        self.found.torn_bytes += there - size
+    def _harden(self, path: str, data: bytes, scan: Scan) -> None:
+        """Cut off what is behind the last whole batch, and have the batch itself on the disk."""
+        last = scan.batches[-1]
+        end = last.pos + BATCH_HEADER + last.header.size
+        begin = 0 if len(scan.batches) == 1 else last.pos
         handle = self.files.open(path)
         try:
-            self.files.truncate(handle, size)
+            self.files.write(handle, begin, [data[begin:end]])
+            if len(data) > end:
+                self.found.torn_bytes += len(data) - end
+                self.files.truncate(handle, end)
             self.files.sync(handle)
         finally:
             self.files.close(handle)

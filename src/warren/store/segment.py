@@ -53,8 +53,8 @@ def file_header(ident: int, number: int) -> bytes:
     return body + zlib.crc32(body).to_bytes(4, "little")
 
 
-def chunk_header(first: int, last: int, parts: list[bytes]) -> bytes:
-    """The header of a chunk with these records."""
+def chunk_header(first: int, last: int, count: int, parts: list[bytes]) -> bytes:
+    """The header of a chunk with so many records, of which these parts consist."""
     payload_sum = 0
     size = 0
     for part in parts:
@@ -66,7 +66,7 @@ def chunk_header(first: int, last: int, parts: list[bytes]) -> bytes:
         + first.to_bytes(8, "little")
         + last.to_bytes(8, "little")
         + size.to_bytes(8, "little")
-        + len(parts).to_bytes(4, "little")
+        + count.to_bytes(4, "little")
     )
     return body + zlib.crc32(body).to_bytes(4, "little")
 

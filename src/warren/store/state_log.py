@@ -3,7 +3,14 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, final
 
-from warren.store.batch import BATCH_HEADER, FILE_HEADER, FileHeader, encode_batch_header
+from warren.store.batch import (
+    BATCH_HEADER,
+    FILE_HEADER,
+    FileHeader,
+    encode_batch_header,
+    sum_blocks,
+)
+from warren.store.state import REPLAY, encode_mark
 
 if TYPE_CHECKING:
     from warren.core.seam import Files
@@ -34,10 +41,11 @@ class StateEnd:
         if self.handle < 0:
             self.handle = files.open(state_path(self.number))
         self.batch += 1
-        header = encode_batch_header(self.batch, self.lsn, self.chain, records)
+        size = sum(len(record) for record in records)
+        header = encode_batch_header(self.batch, self.lsn, self.chain, size, sum_blocks(records))
         files.write(self.handle, self.offset, [header, *records])
         files.sync(self.handle)
-        size = BATCH_HEADER + sum(len(record) for record in records)
+        size += BATCH_HEADER
         self.offset += size
         self.lsn += size
         self.chain = int.from_bytes(header[36:40], "little")
@@ -52,6 +60,7 @@ class StateEnd:
         self.offset = FILE_HEADER
         self.handle = files.create(state_path(self.number))
         files.write(self.handle, 0, [FileHeader(self.number, 0, 0).encode()])
+        files.sync(self.handle)
         self.append(files, records)
         files.sync_folder(FOLDER)
         if outdated >= 0:
@@ -97,14 +106,17 @@ class StateJob:
 class StateLog:
     """What is valid in the log, and when to rewrite it."""
 
-    def __init__(self, end: StateEnd, latest: dict[int, bytes], size: int) -> None:
+    def __init__(self, end: StateEnd, latest: dict[int, bytes], size: int, replay: int) -> None:
         self.end = end
+        # The journal counts from this lsn on: part of every batch.
+        self.replay = replay
         # The last record of each queue.
         self.latest = latest
         self.valid = sum(len(record) for record in latest.values())
         self.size = size
         # Nothing is in the file yet.
         self.fresh = size == 0
+        self.rewrite_min = REWRITE_MIN
 
     def forget(self, ident: int) -> None:
         """A queue is deleted."""
@@ -119,14 +131,17 @@ class StateLog:
         garbage: list[str],
         ended: Callable[[StateJob, Exception | None], None],
     ) -> StateJob:
-        """The job that writes these; `marks` are about no queue and come last."""
+        """The job that writes these; `marks` are about no record of a queue and come last."""
         for ident, record in queues.items():
             self.forget(ident)
             self.latest[ident] = record
             self.valid += len(record)
-        whole = self.fresh or (self.size > REWRITE_MIN and self.size > REWRITE_FACTOR * self.valid)
+        whole = self.fresh or (
+            self.size > self.rewrite_min and self.size > REWRITE_FACTOR * self.valid
+        )
         self.fresh = False
-        records = [*(self.latest if whole else queues).values(), *marks]
+        replay = encode_mark(REPLAY, 0, self.replay)
+        records = [*(self.latest if whole else queues).values(), replay, *marks]
         size = BATCH_HEADER + sum(len(record) for record in records)
         self.size = size if whole else self.size + size
         return StateJob(self.end, records, garbage, ended, whole=whole)
