@@ -6,7 +6,6 @@ lane in order. `close` waits until everything that was submitted is done.
 
 import queue
 import threading
-from functools import partial
 from typing import TYPE_CHECKING, Final, final
 
 if TYPE_CHECKING:
@@ -53,7 +52,7 @@ class ThreadLanes:
             except Exception as failure:  # Whoever submitted the job decides what it means.
                 error = failure
             try:
-                self.call(partial(job.done, error))
+                self.call(job.done, error)
             except RuntimeError:
                 # The loop is closed: nobody is there to be told.
                 return

@@ -176,9 +176,7 @@ class CopyJob:
         self.bad: list[tuple[int, int]] = []
 
     def run(self, files: "Files") -> None:
-        data: list[tuple[int, int, bytes]] = []
-        for source in self.sources:
-            data.append((source.lsn, source.end, self._read(files, source)))
+        data = [(source.lsn, source.end, self._read(files, source)) for source in self.sources]
         if self.bad:
             return
         touched: list[str] = []

@@ -1,0 +1,68 @@
+"""What the records of the journal do to the indexes of queues at a start.
+
+Records before the lsn from which the journal counts do nothing, nor do those of queues that are not
+known. Those before the lsn at which the state of a queue was true only tell where a message is;
+those behind it enter and settle, as they did when they were written. Doing so twice is as good as
+once.
+"""
+
+from typing import TYPE_CHECKING, final
+
+from mypy_extensions import i64
+
+from warren.store.index import QueueIndex
+from warren.store.record import RecordSink, body_size_at
+
+if TYPE_CHECKING:
+    from warren.store.journal_file import JournalFile
+
+
+@final
+class Replay(RecordSink):
+    """Enters and settles what the journal says, for the queues that are known."""
+
+    def __init__(self, indexes: dict[int, QueueIndex], taken: dict[int, i64]) -> None:
+        self.indexes = indexes
+        # The lsn at which the state of a queue was true.
+        self.taken = taken
+        self.start: i64 = 0
+        self.replay: i64 = 0
+        self.file: JournalFile | None = None
+        self.last: QueueIndex | None = None
+        self.last_taken: i64 = 0
+        self.highest: i64 = 0
+
+    def _find(self, queue: i64) -> QueueIndex | None:
+        index = self.last
+        if index is None or index.ident != queue:
+            index = self.indexes.get(int(queue))
+            self.highest = max(self.highest, queue)
+            if index is None:
+                return None
+            self.last = index
+            self.last_taken = self.taken.get(int(queue), i64(0))
+        file = self.file
+        if file is not None and index.file != file.number:
+            index.file = file.number
+            file.queues.append(index)
+        return index
+
+    def on_publish(self, queue: i64, seq: i64, position: i64, size: i64, data: bytes) -> None:
+        lsn = self.start + position
+        if lsn < self.replay:
+            return
+        index = self._find(queue)
+        if index is None or seq < index.disk_seq:
+            return
+        if lsn < self.last_taken:
+            index.place(seq, lsn, size)
+        else:
+            index.replay_enter(seq, lsn, size, body_size_at(data, position))
+
+    def on_settled(self, queue: i64, seq: i64, count: i64, size: i64, position: i64) -> None:
+        lsn = self.start + position
+        if lsn < self.replay:
+            return
+        index = self._find(queue)
+        if index is not None and lsn >= self.last_taken and index.replay_settled(seq, count):
+            index.live_bytes = max(i64(0), index.live_bytes - size)
