@@ -87,14 +87,16 @@ class SystemFiles:
             os.close(handle)
 
     def sync_all(self) -> None:
+        syncfs = getattr(self._libc, "syncfs", None)
+        if syncfs is None:
+            # Where there is no such call, everything of the machine is synced.
+            os.sync()
+            return
         handle = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
-            if self._libc is None or self._libc.syncfs(handle) != 0:
-                # Where there is no such call, everything of the machine is synced.
-                number = ctypes.get_errno() if self._libc is not None else 0
-                if number:
-                    raise OSError(number, os.strerror(number))
-                os.sync()
+            if syncfs(handle) != 0:
+                number = ctypes.get_errno()
+                raise OSError(number, os.strerror(number))
         finally:
             os.close(handle)
 

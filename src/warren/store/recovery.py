@@ -215,8 +215,9 @@ class Recovery:
             batch, chain = max(batch, scan.number), scan.chain
         if hardened is not None:
             self._harden(*hardened)
-        # Every state was true behind a batch that was safe.
+        # Every state was true behind a batch that was safe, and so was the end at a clean stop.
         taken = max((int(lsn) for lsn in self.taken.values()), default=0) - BATCH_HEADER
+        taken = max(taken, self.clean_lsn)
         if taken > lsn:
             self._damaged(Damage(-1, lsn, taken - lsn, "the end of the journal is lost"), None)
             lsn = taken
