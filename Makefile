@@ -2,9 +2,10 @@
 PY := .venv/bin/python
 # make fuzz EXAMPLES=100000, make bench ARGS="stream --size 128"
 EXAMPLES ?= 20000
+POINTS ?= 100000
 ARGS ?=
 
-.PHONY: run test check format fuzz bench interop build docs clean ready
+.PHONY: run test check format fuzz crash bench interop build docs clean ready
 
 run:
 	./run $(ARGS)
@@ -20,6 +21,9 @@ format: ready
 
 fuzz:
 	WARREN_TEST_EXAMPLES=$(EXAMPLES) ./test tests/fuzz tests/model --hypothesis-profile=long --timeout=0 $(ARGS)
+
+crash:
+	tools/setup/ready package dev && $(PY) tools/crash.py --points $(POINTS) $(ARGS)
 
 interop:
 	./test tests/interop $(ARGS)

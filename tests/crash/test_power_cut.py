@@ -1,0 +1,46 @@
+"""Crashes at every call of the persistence layer: nothing promised is lost, nothing comes back.
+
+A short slice of what `make crash` does for longer. A failing seed is run again with
+`tools/crash.py --seed N` and stays here.
+"""
+
+import pytest
+
+from tests.support.sim_files import SimFiles
+from tests.support.store_damage import run as run_damage
+from tests.support.store_workload import run, script
+
+
+@pytest.mark.rule("CN-2", "IX-14", "IX-15", "IX-17", "IX-18", "IX-19")
+@pytest.mark.parametrize("seed", range(2))
+def test_crash_at_every_call_of_a_script(seed: int) -> None:
+    assert script(seed, copies=4, deep=0.05) > 1000
+
+
+@pytest.mark.rule("CN-1", "CN-2", "IX-2", "IX-4", "IX-6", "IX-7")
+@pytest.mark.parametrize("seed", range(12))
+def test_crashes_of_drawn_work(seed: int) -> None:
+    assert run(seed, dense=0.05, deep=0.03) > 0
+
+
+@pytest.mark.rule("IX-20")
+@pytest.mark.parametrize("seed", range(6))
+def test_damage_is_reported_and_never_handed_over(seed: int) -> None:
+    done, felt = run_damage(seed, times=15)
+    assert done == 15
+    assert felt <= done
+
+
+def caught(seeds: range) -> bool:
+    for seed in seeds:
+        try:
+            run(seed, dense=0.2, deep=0.0)
+        except AssertionError:
+            return True
+    return False
+
+
+@pytest.mark.parametrize("call", ["sync", "sync_folder"])
+def test_a_disk_that_does_not_sync_is_noticed(call: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(SimFiles, call, lambda self, what: None)
+    assert caught(range(20))
