@@ -35,6 +35,10 @@ ENTRY_POINTS: Final[dict[str, str]] = {
     "warren.cli.main": "the console script",
     "warren.management.__main__": "how the node starts the management process",
     "warren.cli.ctl.main": "the console script warrenctl",
+    "warren.runtime.files": "tests/crash and tools: the store is not joined to the queues yet",
+    "warren.runtime.lanes": "the same",
+    "warren.store.persistence": "the same",
+    "warren.store.recovery": "the same",
 }
 # Packages whose public names are for users' code.
 SHIPPED: Final = ("warren.testing", "warren.sim")
