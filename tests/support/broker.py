@@ -64,6 +64,20 @@ class Broker:
         path = self.log.parent / "data" / "control.sock"
         return json.loads(ask(path, command, arguments, timeout_s=STOP_SECONDS))
 
+    def rows(self, command: str, **arguments: Any) -> list[list[Any]]:
+        """Return the rows of a listing of a started Warren."""
+        assert self.log is not None
+        path = self.log.parent / "data" / "control.sock"
+        request = json.dumps({"v": 1, "id": 1, "command": command, "args": arguments}).encode()
+        with socket.socket(socket.AF_UNIX) as opened:
+            opened.settimeout(STOP_SECONDS)
+            opened.connect(str(path))
+            opened.sendall(request + b"\n")
+            opened.shutdown(socket.SHUT_WR)
+            parts = [json.loads(line) for line in opened.makefile("rb")]
+        assert not any("error" in part for part in parts), parts
+        return [row for part in parts for row in part.get("rows", [])]
+
     def rss(self) -> int | None:
         """Return the resident octets of a started Warren, None for any other broker."""
         if self.process is None or self.is_reference:

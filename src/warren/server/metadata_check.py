@@ -90,7 +90,7 @@ def _unfit(version: int | None) -> tuple[str, str]:
     if version is None:
         return "is not a metadata file of Warren", "name another data_dir"
     if version == 0:
-        return "is empty", "a node that is started with it begins blank"
+        return "is empty", "put a copy back; without the file the node begins blank"
     return f"has format {version}, this Warren knows {VERSION}", "use the Warren that wrote it"
 
 

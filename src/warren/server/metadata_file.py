@@ -30,6 +30,7 @@ from warren.vhost.change import Change
 FILE_NAME: Final = "metadata.db"
 # Somebody looks at the file with another tool and holds a lock.
 BUSY_WAIT_S: Final = 5.0
+_BLANK: Final = "without the file the node begins blank"
 _DOCTOR: Final = "run `warren doctor` with this data_dir, then `warren doctor --repair`"
 
 
@@ -82,7 +83,12 @@ def _escaped(path: Path) -> str:
 def open_metadata(path: Path) -> sqlite3.Connection:
     """Open the file for writing, make it if there is none, and bring it to this version."""
     try:
-        create_file(path)
+        if not path.exists():
+            _make(path)
+        elif path.stat().st_size == 0:
+            raise MetadataError(
+                path, "is empty, which a node leaves at no time", "put a copy back; " + _BLANK
+            )
         opened = connect(path, writing=True)
     except sqlite3.Error as failure:
         raise MetadataError(
@@ -99,6 +105,20 @@ def open_metadata(path: Path) -> sqlite3.Connection:
         opened.close()
         raise
     return opened
+
+
+def _make(path: Path) -> None:
+    """Put a file with all tables in its place in one step: a half-made one is never found."""
+    new = path.with_name(f"{path.name}.new")
+    new.unlink(missing_ok=True)
+    create_file(new)
+    opened = connect(new, writing=True)
+    try:
+        _bring_up(opened, new)
+    finally:
+        opened.close()
+    new.rename(path)
+    sync_folder(path.parent)
 
 
 def open_in_memory() -> sqlite3.Connection:
