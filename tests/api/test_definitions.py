@@ -176,45 +176,43 @@ def test_what_is_not_for_others_is_not_exported(site: Managed) -> None:
     assert site.ask("GET", "/api/definitions/nowhere").status == 404
 
 
-@pytest.mark.parametrize(
-    ("section", "wrong", "reason"),
-    [
-        (
-            "bindings",
-            {"vhost": "shop", "source": "nope", "destination": "q1"},
-            "no exchange 'nope'",
-        ),
-        (
-            "queues",
-            {"vhost": "shop", "name": "q2", "arguments": {"x-max-length": "a"}},
-            "x-max-len",
-        ),
-        ("queues", {"vhost": "shop"}, "queues[1]: Object missing required field `name`"),
-        ("queues", {"vhost": "nowhere", "name": "q"}, '["no_such_vhost","nowhere"]'),
-        ("exchanges", {"vhost": "shop", "name": "x", "type": "odd"}, "unknown exchange type"),
-        (
-            "permissions",
-            {"vhost": "shop", "user": "ada", "configure": "(", "write": "", "read": ""},
-            "invalid regular expression",
-        ),
-        ("users", {"name": "u", "password_hash": "%"}, "password_hash is not base64"),
-        (
-            "policies",
-            {"vhost": "shop", "name": "p", "pattern": "", "definition": {"odd": 1}},
-            "not recognised policy settings",
-        ),
-    ],
-)
-def test_an_import_is_all_or_nothing(
-    site: Managed, section: str, wrong: dict[str, Any], reason: str
-) -> None:
+WRONG: list[tuple[str, dict[str, Any], str]] = [
+    (
+        "bindings",
+        {"vhost": "shop", "source": "nope", "destination": "q1"},
+        "no exchange 'nope'",
+    ),
+    (
+        "queues",
+        {"vhost": "shop", "name": "q2", "arguments": {"x-max-length": "a"}},
+        "x-max-len",
+    ),
+    ("queues", {"vhost": "shop"}, "queues[1]: Object missing required field `name`"),
+    ("queues", {"vhost": "nowhere", "name": "q"}, '["no_such_vhost","nowhere"]'),
+    ("exchanges", {"vhost": "shop", "name": "x", "type": "odd"}, "unknown exchange type"),
+    (
+        "permissions",
+        {"vhost": "shop", "user": "ada", "configure": "(", "write": "", "read": ""},
+        "invalid regular expression",
+    ),
+    ("users", {"name": "u", "password_hash": "%"}, "password_hash is not base64"),
+    (
+        "policies",
+        {"vhost": "shop", "name": "p", "pattern": "", "definition": {"odd": 1}},
+        "not recognised policy settings",
+    ),
+]
+
+
+def test_an_import_is_all_or_nothing(site: Managed) -> None:
     before = normal(site.get("/api/definitions"))
-    document = {**DOCUMENT, section: [*DOCUMENT[section], wrong]}
-    answer = site.ask("POST", "/api/definitions", document)
-    assert answer.status == 400
-    assert answer.json()["error"] == "bad_request"
-    assert reason in answer.json()["reason"]
-    assert normal(site.get("/api/definitions")) == before
+    for section, wrong, reason in WRONG:
+        document = {**DOCUMENT, section: [*DOCUMENT[section], wrong]}
+        answer = site.ask("POST", "/api/definitions", document)
+        assert answer.status == 400, wrong
+        assert answer.json()["error"] == "bad_request"
+        assert reason in answer.json()["reason"]
+        assert normal(site.get("/api/definitions")) == before, wrong
     site.broker.stop()
     site.broker.launch()
     assert normal(managed(site.broker).get("/api/definitions")) == before
@@ -248,3 +246,13 @@ def test_what_is_there_already_is_left_as_it_is(site: Managed) -> None:
     document["queues"][0]["arguments"] = {"x-max-length": 1}
     assert site.ask("POST", "/api/definitions", document).status == 204
     assert site.get("/api/queues/%2F/q")["arguments"] == {}
+
+
+def test_an_import_that_cannot_be_sent_does_not_stand_in_the_way_of_the_next(
+    site: Managed,
+) -> None:
+    huge = {"vhost": "/", "name": "huge", "arguments": {"x": "x" * 70_000}}
+    answer = site.ask("POST", "/api/definitions", {"queues": [huge]})
+    assert answer.json()["reason"] == "an object of the document is too large"
+    fine = {"queues": [{"vhost": "/", "name": "fine"}]}
+    assert site.ask("POST", "/api/definitions", fine).status == 204

@@ -8,6 +8,7 @@ import asyncio
 import email.parser
 import email.policy
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -16,6 +17,7 @@ from warren.management import view
 from warren.management.access import May
 from warren.management.answer import HttpError, Reply, bad_request
 from warren.management.api.overview import VERSION
+from warren.management.control import NodeGoneError, RefusedError
 from warren.management.copy import Copy
 from warren.management.listing import Shown
 from warren.management.router import Endpoint
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
 # What a request to the node may hold besides its changes, and at most.
 PART_OCTETS: Final = 60_000
 SLICE: Final = 1000
+# A disk that is busy with others may take its time.
+APPLY_S_MAX: Final = 300.0
 
 
 # -- out -------------------------------------------------------------------------------------------
@@ -197,10 +201,17 @@ def _check_vhosts(copy: Copy, changes: list[Change]) -> None:
 
 async def send(api: "Api", changes: list[Change]) -> None:
     """Have the node make changes true as a whole."""
-    began = await api.control.ask("import_begin")
-    for part in parts(changes):
-        await _send_part(api, began["id"], part)
-    await api.control.ask("import_apply", {"id": began["id"]}, timeout_s=300.0)
+    number = (await api.control.ask("import_begin"))["id"]
+    try:
+        for part in parts(changes):
+            told = msgspec.Raw(b"[" + b",".join(part) + b"]")
+            await api.control.ask("import_part", {"id": number, "changes": told})
+    except BaseException:
+        # Otherwise nobody else could import until the node has given it up by itself.
+        with suppress(RefusedError, NodeGoneError):
+            await api.control.ask("import_drop", {"id": number})
+        raise
+    await api.control.ask("import_apply", {"id": number}, timeout_s=APPLY_S_MAX)
 
 
 def parts(changes: Iterable[Change]) -> Iterator[list[bytes]]:
@@ -209,20 +220,15 @@ def parts(changes: Iterable[Change]) -> Iterator[list[bytes]]:
     octets = 0
     for change in changes:
         encoded = msgspec.json.encode(change)
-        if octets + len(encoded) > PART_OCTETS and part:
-            yield part
-            part, octets = [], 0
         if len(encoded) > PART_OCTETS:
             raise HttpError(400, "bad_request", "an object of the document is too large")
+        if octets + len(encoded) > PART_OCTETS:
+            yield part
+            part, octets = [], 0
         part.append(encoded)
         octets += len(encoded) + 1
     if part:
         yield part
-
-
-async def _send_part(api: "Api", number: int, part: list[bytes]) -> None:
-    changes = msgspec.Raw(b"[" + b",".join(part) + b"]")
-    await api.control.ask("import_part", {"id": number, "changes": changes})
 
 
 def _field(raw: bytes, kind: str) -> bytes:
