@@ -10,6 +10,8 @@ A checkpoint of some closed journal files, the oldest ones, is
 4. *cleaned up*, when that batch is synced: the journal files and the files of segments that have
    died are removed.
 
+Steps 1 and 3 are done for some queues at a time, so that fifty thousand do not stop the loop.
+
 A source that is not what was written to it ends a checkpoint in step 2: the messages in its bad
 blocks are lost, and it is planned again without them.
 

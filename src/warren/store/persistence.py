@@ -14,6 +14,7 @@ more until the node is started again. Failures while reading concern the queue t
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol, final
 
 from mypy_extensions import i64
@@ -39,6 +40,8 @@ READING: Final = 2
 # The journal is checkpointed when it is longer than this, its older half at a time.
 JOURNAL_KEPT: Final = 128 * 1024 * 1024
 READ_SIZE: Final = 256 * 1024
+# A checkpoint looks at so many queues before it lets others work.
+SLICE: Final = 256
 
 
 class Owner(Protocol):
@@ -70,6 +73,20 @@ class RemoveJob:
 
 
 @final
+class Pause:
+    """Nothing to do for the lane: the loop does the next slice when it hears of the end."""
+
+    def __init__(self, go_on: Callable[[], None]) -> None:
+        self.go_on = go_on
+
+    def run(self, files: "Files") -> None:
+        """Be short."""
+
+    def done(self, error: Exception | None) -> None:
+        self.go_on()
+
+
+@final
 class Persistence:
     def __init__(
         self,
@@ -90,6 +107,7 @@ class Persistence:
         # Journal files in order; the last one is being written, unless `closed` says otherwise.
         self.files = files
         self.kept = kept
+        self.slice = SLICE
         self.owner: Owner | None = None
         self.indexes: dict[int, QueueIndex] = {}
         # Queues that are dropped and not forgotten yet.
@@ -224,15 +242,27 @@ class Persistence:
         """Move what lives in the oldest files into segments. The file being written is not one."""
         sources = self.files[:count]
         self.checkpointing = True
-        below = sources[-1].end
-        plans: list[QueuePlan] = []
-        seen: set[int] = set()
-        for source in sources:
-            for index in source.queues:
-                if not index.gone and int(index.ident) not in seen:
-                    seen.add(int(index.ident))
-                    plans.append(QueuePlan(index, below))
-        self.lanes.submit(CHECKPOINT, CopyJob(sources, plans, self._on_copied))
+        queues = {int(index.ident): index for source in sources for index in source.queues}
+        self._plan(sources, list(queues.values()), [], 0)
+
+    def _plan(
+        self,
+        sources: list[JournalFile],
+        queues: list[QueueIndex],
+        plans: list[QueuePlan],
+        begin: int,
+    ) -> None:
+        """Plan for some queues, then for the others."""
+        end = begin + self.slice
+        some = queues[begin:end]
+        plans += [QueuePlan(index, sources[-1].end) for index in some if not index.gone]
+        if end < len(queues):
+            self._pause(partial(self._plan, sources, queues, plans, end))
+        else:
+            self.lanes.submit(CHECKPOINT, CopyJob(sources, plans, self._on_copied))
+
+    def _pause(self, go_on: Callable[[], None]) -> None:
+        self.lanes.submit(CHECKPOINT, Pause(go_on))
 
     def _on_copied(self, job: CopyJob, error: Exception | None) -> None:
         if error is not None:
@@ -245,22 +275,31 @@ class Persistence:
             self.checkpoint(len(job.sources))
             return
         self.written_bytes += job.written
-        lsn = self.journal.position()
-        records: dict[int, bytes] = {}
-        garbage = [journal_path(source.number) for source in job.sources]
-        for plan in job.plans:
+        self._note(job, [], {}, 0)
+
+    def _note(
+        self, job: CopyJob, garbage: list[str], records: dict[int, bytes], begin: int
+    ) -> None:
+        """Point the indexes of some queues at their chunks, then those of the others."""
+        end = begin + self.slice
+        for plan in job.plans[begin:end]:
             index = plan.index
-            if index.gone:
-                continue
-            garbage += plan.note()
-            index.write_run()
-            lsn = max(lsn, self.journal.position())
-            records[int(index.ident)] = encode_queue(index, lsn)
+            if not index.gone:
+                garbage += plan.note()
+                index.write_run()
+                records[int(index.ident)] = encode_queue(index, self.journal.position())
+        if end < len(job.plans):
+            self._pause(partial(self._note, job, garbage, records, end))
+            return
+        for plan in job.plans:
+            if plan.index.gone:
+                records.pop(int(plan.index.ident), None)
+        garbage += [journal_path(source.number) for source in job.sources]
         self.files = self.files[len(job.sources) :]
         self.state.replay = job.sources[-1].end
         noted = self.state.note(records, [], garbage, self._on_noted)
         # What the records say of settled messages must not outlive what was published with it.
-        self.ready = (lsn, noted)
+        self.ready = (self.journal.position(), noted)
         self.end_turn()
 
     def _lose(self, job: CopyJob) -> None:
