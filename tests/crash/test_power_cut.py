@@ -8,6 +8,7 @@ import pytest
 
 from tests.support.sim_files import SimFiles
 from tests.support.store_damage import run as run_damage
+from tests.support.store_damage import run_running
 from tests.support.store_workload import run, script
 
 
@@ -29,6 +30,11 @@ def test_damage_is_reported_and_never_handed_over(seed: int) -> None:
     done, felt = run_damage(seed, times=15)
     assert done == 15
     assert felt <= done
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_damage_under_a_running_store_is_never_handed_over(seed: int) -> None:
+    assert run_running(seed) >= 0
 
 
 def caught(seeds: range) -> bool:

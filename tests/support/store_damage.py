@@ -145,3 +145,57 @@ def run(seed: int, times: int = 20) -> tuple[int, int]:
         what = harm(copy, random)
         felt += look(copy, model, f"seed {seed}: {what}", last, random)
     return times, felt
+
+
+def run_running(seed: int) -> int:
+    """Damage files under a running store, then read, checkpoint, read; return what was lost."""
+    files, model, random = worked(seed)
+    store = Store(files, tuple(model.queues))
+    store.persistence.end.file_size = 500
+    for _ in range(random.choice((1, 3))):
+        paths = [path for path in files.paths() if not path.startswith("state/")]
+        if not paths:
+            return 0
+        path = random.choice(sorted(paths))
+        file = files.paths()[path]
+        if file.disk:
+            damage(
+                file,
+                random.choice(("flip", "cut", "zeros")),
+                random.randrange(len(file.disk)),
+                random,
+            )
+    lost = 0
+    persistence = store.persistence
+    if random.random() < 0.5:
+        lost += _read_running(store, model, seed)
+    for number, index in persistence.indexes.items():
+        # Something to close the last file with.
+        seq = max(int(index.next_seq), model.queues[number].next_seq)
+        lsn = persistence.journal.publish(
+            number, seq, 1, 0, 0, b"", b"", b"", b"x" * 600, None, 600, 0
+        )
+        index.enter(seq, lsn, persistence.journal.position() - lsn, 600)
+        index.settle(seq, 600)
+    persistence.end_turn()
+    store.direct.run()
+    if len(persistence.files) > 1:
+        persistence.checkpoint(len(persistence.files) - 1)
+        store.direct.run()
+        assert not persistence.broken
+        assert not persistence.checkpointing
+    lost += _read_running(store, model, seed)
+    assert _read_running(store, model, seed) == 0
+    return lost
+
+
+def _read_running(store: Store, model: Model, seed: int) -> int:
+    lost = 0
+    for ident, index in store.persistence.indexes.items():
+        records, missing = read_what_is_left(store, index)
+        lost += missing
+        assert index.live == len(records), seed
+        for record in records:
+            message = model.queues[ident].messages[int(record.seq)]
+            assert content_of(record) == message.content(), seed
+    return lost

@@ -353,7 +353,7 @@ class Crasher:
         images.append(self.image(image))
         for other in images:
             self.points += 1
-            verify(Store(other, known), self.model, self.most)
+            verify(Store(other, known), self.model, self.most, again=True)
 
 
 def run(seed: int, *, dense: float = 0.3, deep: float = 0.03) -> int:
