@@ -38,7 +38,7 @@ def test_the_list_is_sorted_and_names_each_module_once() -> None:
 
 
 def test_only_machines_without_io_the_sockets_loop_and_the_load_generator_are_compiled() -> None:
-    machines = {"protocol", "session", "routing", "queues", "flow", "vhost"}
+    machines = {"protocol", "session", "routing", "queues", "store", "flow", "vhost"}
     others = set(build_ext.COMPILED) - ON_THE_PATH_OF_EVERY_OCTET
     assert {module.split(".")[1] for module in others} <= machines | {"bench"}
     assert set(build_ext.COMPILED) >= ON_THE_PATH_OF_EVERY_OCTET
