@@ -55,9 +55,11 @@ class PolicyForce:
         return True
 
     def _match_anew(self) -> None:
-        if self.round is None:
+        chores = self.vhost.turn.chores
+        # A round that a mistake of ours has ended is in no list any more.
+        if self.round is None or self.round not in chores:
             self.round = Round(self)
-            self.vhost.turn.chores.append(self.round)
+            chores.append(self.round)
         elif not self.round.is_all_ahead():
             self.round.again = True
 

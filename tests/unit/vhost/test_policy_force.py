@@ -251,3 +251,22 @@ def test_keys_of_another_version_mean_nothing_and_are_kept(place: Place) -> None
     assert kept is not None
     assert kept.definition == {"max-length": 5, "tomorrow": [1]}
     assert change.policy_put(kept).definition == b'{"max-length":5,"tomorrow":[1]}'
+
+
+def test_a_round_that_a_mistake_has_ended_is_begun_anew_by_the_next_change(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place.queues("a", "b")
+
+    def fail(queue: object, rules: object) -> None:
+        raise ValueError("a mistake")
+
+    place.set("p", '{"max-length":5}')
+    with monkeypatch.context() as patched:
+        patched.setattr("warren.vhost.policy_force.rules_of", fail)
+        place.step()
+    assert [str(failure.error) for failure in place.broker.turn.failures] == ["a mistake"]
+    assert place.broker.turn.chores == []
+    place.set("p", '{"max-length":6}')
+    place.finish()
+    assert set(place.limits()) == {6}
