@@ -13,6 +13,7 @@ from celery import Celery
 
 from tests.interop.target import until_within
 
+MODULE: Final = "tests.interop.celery_worker"
 ENVIRONMENT: Final = "CELERY_INTEROP"
 READY_SECONDS: Final = 40.0  # A worker starts within two; a busy machine may take longer.
 REPOSITORY: Final = Path(__file__).resolve().parents[2]
@@ -84,26 +85,31 @@ def from_environment() -> Any:
     return application(**given)
 
 
+def described(app: Any) -> dict[str, Any]:
+    """What `application` makes the same again of."""
+    settings = {key: value for key, value in app.conf.changes.items() if key != "deprecated"}
+    queue = settings.pop("task_default_queue")
+    return {"broker": app.conf.broker_url, "queue": queue} | settings
+
+
 class Worker:
     """`celery worker` in a process group of its own."""
 
-    def __init__(self, app: Any, folder: Path, name: str) -> None:
+    def __init__(self, app: Any, folder: Path, name: str, module: str = MODULE) -> None:
         self.name = f"{name}@here"
         self.log = folder / f"{name}.log"
-        settings = {key: value for key, value in app.conf.changes.items() if key != "deprecated"}
-        queue = settings.pop("task_default_queue")
-        given = {"broker": app.conf.broker_url, "queue": queue} | settings
-        command = [sys.executable, "-m", "celery", "-A", "tests.interop.celery_worker", "worker"]
+        environment = os.environ | {
+            "PYTHONPATH": f"{folder}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"
+        }
+        if module == MODULE:
+            environment[ENVIRONMENT] = msgspec.json.encode(described(app)).decode()
+        command = [sys.executable, "-m", "celery", "-A", module, "worker"]
         command += ["-n", self.name, "--loglevel", "info", "--without-mingle", "--without-gossip"]
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
                 command,
                 cwd=REPOSITORY,
-                env=os.environ
-                | {
-                    ENVIRONMENT: msgspec.json.encode(given).decode(),
-                    "PYTHONPATH": f"{folder}{os.pathsep}{os.environ.get('PYTHONPATH', '')}",
-                },
+                env=environment,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from celery import chain, chord, group
 from celery.exceptions import ChordError, TaskRevokedError
+from celery.signals import before_task_publish
 
 from tests.interop.celery_tasks import Worker, application
 from tests.interop.target import until, url
@@ -22,6 +23,7 @@ pools: Any = importlib.import_module("kombu.pools")
 SECONDS = 30.0  # How long a result may take before the test fails.
 AN_HOUR = 3600
 GUIDE = "docs/guides/celery.md"
+LATER = "wait_in_the_exchange"
 
 StartWorker = Callable[..., Worker]
 
@@ -180,6 +182,43 @@ def test_tasks_for_later_wait_in_the_broker(
         highest = channel.queue_declare("celery_delayed_11", passive=True)
     assert highest.message_count == 20
     assert app.control.inspect(timeout=SECONDS, limit=1).scheduled() == {"first@here": []}
+
+
+def test_tasks_for_later_wait_in_an_exchange(
+    broker: Broker, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The program of the guide, with a task of its own."""
+    if broker.is_reference:
+        pytest.skip("the reference has this exchange type with a plug-in only")
+    [code] = [block.text for block in document(GUIDE).blocks("python") if LATER in block.text]
+    code = code.replace("127.0.0.1:5672", f"{broker.host}:{broker.port}").replace("tasks", name)
+    code += "\n@app.task(name='now', shared=False)\ndef now():\n"
+    code += "    return datetime.now(UTC).timestamp()\n"
+    (tmp_path / "later_program.py").write_text(code.replace(f"{name}_queues", "task_queues"))
+    monkeypatch.syspath_prepend(tmp_path)
+    program: Any = importlib.import_module("later_program")
+    queue = Queue(program.app)
+    worker = None
+    try:
+        worker = Worker(program.app, tmp_path, "first", "later_program")
+        for _ in range(50):
+            program.now.apply_async(countdown=AN_HOUR)
+        before = time.time()
+        late = program.now.apply_async(countdown=0.5)
+        assert program.now.delay().get(timeout=SECONDS) < before + AN_HOUR
+        assert late.get(timeout=SECONDS) >= before + 0.5
+        held = program.app.control.inspect(timeout=SECONDS, limit=1).scheduled()
+        assert held == {worker.name: []}
+    finally:
+        before_task_publish.disconnect(program.wait_in_the_exchange)
+        if worker is not None:
+            worker.kill()
+        with queue.connection.channel() as channel:
+            channel.exchange_delete(name)
+        queue.close()
+        program.app.backend.result_consumer.stop()
+        program.app.close()
+        pools.reset()
 
 
 @pytest.mark.rule("CT-1")
