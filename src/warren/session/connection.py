@@ -46,7 +46,7 @@ from warren.session.frame_error import (
     misplaced_frame,
     unknown_frame,
 )
-from warren.session.pace import Pace, renew
+from warren.session.pace import Pace, publish_paid, renew
 from warren.session.phase import (
     CLOSED,
     CLOSING,
@@ -244,7 +244,7 @@ class Connection:
         if self.ledgers:
             self.flush_confirms()
 
-    def _frames(self, data: bytes, pos: i64) -> None:  # noqa: C901 - the hot loop, one pass
+    def _frames(self, data: bytes, pos: i64) -> None:  # noqa: C901, PLR0915 - the hot loop
         """Handle every whole frame; `cursor` is behind the last one handled or being handled."""
         size_all: i64 = len(data)
         if self.routes_version != self.broker.version:
@@ -277,8 +277,11 @@ class Connection:
                 channel = self.channels.get(int(number))
             if (word >> 56) & 0xFF == 1 and channel is not None and size >= 4:
                 method = i64(read_i32_be(data, pos + 7))
-                if method == WORD_PUBLISH and channel.quick and not self.watchful:
-                    done = self._publish_in_place(channel, data, pos, end, size_all)
+                if method == WORD_PUBLISH and channel.quick:
+                    if not self.watchful:
+                        done = self.publish_in_place(channel, data, pos, end, size_all)
+                    else:
+                        done = publish_paid(self, channel, data, pos, end, size_all)
                     if done > 0:
                         pos = done
                         continue
@@ -309,7 +312,7 @@ class Connection:
             f"{{frame_too_large,{size},{self.payload_max - 8}}}"
         )
 
-    def _publish_in_place(  # noqa: C901 - the hot path, all checks in one place
+    def publish_in_place(  # noqa: C901 - the hot path, all checks in one place
         self, channel: Channel, data: bytes, pos: i64, end: i64, size_all: i64
     ) -> i64:
         """Publish a message whose frames are all here; 0 if it must take the general way.

@@ -1,8 +1,9 @@
 """The publish-rate limits of one connection: its user's and its vhost's.
 
-A limited connection reports each content header (`parking.on_content`), so none of its publishes
-takes the short way; one without a limit has no `Pace` and no cost. Limits are looked up when the
-connection opens and whenever topology, permissions or limits have changed.
+A limited connection is watchful: each publish pays, before the short way (`publish_paid`) or with
+its content header on the general one (`parking.on_content`), where it gets in line if it cannot.
+One without a limit has no `Pace` and no cost. Limits are looked up when the connection opens and
+whenever topology, permissions or limits have changed.
 
 Tokens are taken in one order, the user's first, and kept while the connection waits for the next
 one: two throttles cannot send a connection to and fro between their lines.
@@ -16,6 +17,7 @@ from warren.session import parking
 from warren.vhost.throttle import Throttle, Waiter
 
 if TYPE_CHECKING:
+    from warren.session.channel import Channel
     from warren.session.connection import Connection
 
 
@@ -42,6 +44,21 @@ class Pace(Waiter):
             self.paid += 1
         self.paid = 0
         return True
+
+    def take(self, now_ns: i64) -> bool:
+        """Pay for a publish if that is possible at once, or do nothing."""
+        if self.paid > 0 or self.waits_for is not None:
+            return False
+        count: i64 = 0
+        for throttle in self.throttles:
+            if not throttle.take(now_ns):
+                break
+            count += 1
+        else:
+            return True
+        for index in range(int(count)):
+            self.throttles[index].give_back()
+        return False
 
     def give_back(self) -> None:
         """A publish that was paid for is parked after all; it will pay again."""
@@ -72,6 +89,24 @@ class Pace(Waiter):
         for index in range(int(self.paid)):
             self.throttles[index].give_back()
         self.paid = 0
+
+
+def publish_paid(
+    connection: "Connection", channel: "Channel", data: bytes, pos: i64, end: i64, size_all: i64
+) -> i64:
+    """Publish in place on a watchful connection, if nothing but its limits makes it so.
+
+    As `Connection.publish_in_place`; for 0 nothing is paid, and the general way makes it pay.
+    """
+    pace = connection.pace
+    if pace is None or connection.publisher.watchful:
+        return 0
+    if not pace.take(connection.broker.turn.now_ns):
+        return 0
+    done = connection.publish_in_place(channel, data, pos, end, size_all)
+    if done == 0:
+        pace.give_back()
+    return done
 
 
 def renew(connection: "Connection") -> None:

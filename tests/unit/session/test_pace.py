@@ -381,3 +381,21 @@ def test_credit_and_a_limit_at_one_time(machine: Machine, client: Peer) -> None:
     machine.pass_time(0.01)
     assert ready(machine, "held") == 802
     assert machine.broker.waits.all() == []
+
+
+def test_what_is_paid_for_takes_the_short_way(machine: Machine, client: Peer) -> None:
+    """And what cannot take it is not charged twice."""
+    limit_user(machine, 1, 10)
+    bucket = machine.broker.user_throttles["guest"].bucket
+    send(client, 3)
+    assert client.connection.route is not None
+    assert bucket.units == 7_000_000_000
+    whole = publish(1, b"0123456789", "q")
+    for cut in (5, 30, 60):
+        client.feed(whole[:cut], whole[cut:])
+    client.publish(1, b"", "q", properties={"expiration": "1000"})
+    assert (ready(machine), int(bucket.units)) == (7, 3_000_000_000)
+    limit_vhost(machine, 1, 1)
+    send(client, 3)
+    # The user's token of the one that waits is kept for it, no other.
+    assert (ready(machine), int(bucket.units)) == (8, 1_000_000_000)
