@@ -5,6 +5,7 @@ Where Warren does not count what RabbitMQ counts, the field is left out rather t
 
 import base64
 import hashlib
+from collections.abc import Iterator
 from typing import Final
 from urllib.parse import quote_plus
 
@@ -27,6 +28,8 @@ from warren.vhost.change import (
     decoded,
     policy_of,
 )
+from warren.vhost.definition import OPERATOR
+from warren.vhost.limit import LIMITS_COMPONENT, LIMITS_NAME
 from warren.vhost.policy_book import PolicyBook
 from warren.vhost.policy_effect import NOT_APPLIED, Applied
 
@@ -232,6 +235,29 @@ def parameter(one: ParameterPut) -> Shown:
         "component": one.component,
         "name": one.name,
     }
+
+
+def parameters(copy: Copy) -> Iterator[Shown]:
+    """All parameters, limits of virtual hosts and operator policies among them (O-7.2)."""
+    for given in copy.parameters.values():
+        yield parameter(given)
+    for one in copy.policies.values():
+        if one.operator:
+            shown = policy(one)
+            del shown["vhost"], shown["name"]
+            yield {
+                "value": shown,
+                "vhost": one.vhost,
+                "component": OPERATOR,
+                "name": one.name,
+            }
+    for home, limits in copy.vhost_limits.items():
+        yield {
+            "value": limits,
+            "vhost": home,
+            "component": LIMITS_COMPONENT,
+            "name": LIMITS_NAME,
+        }
 
 
 def connection(copy: Copy, stat: ConnectionStat) -> Shown:

@@ -22,8 +22,7 @@ from warren.management.copy import Copy
 from warren.management.listing import Shown
 from warren.management.router import Endpoint
 from warren.vhost.change import Change, VHostPut
-from warren.vhost.definition import OPERATOR, RESERVED, DefinitionError, read
-from warren.vhost.limit import LIMITS_COMPONENT, LIMITS_NAME
+from warren.vhost.definition import RESERVED, DefinitionError, read
 
 if TYPE_CHECKING:
     from warren.management.app import Api
@@ -53,7 +52,9 @@ def _exported(copy: Copy, vhost: str | None) -> Shown:
         place: one for place, one in copy.queues.items() if wanted(place[0]) and one.owner == 0
     }
     return {
-        "parameters": [_without(one, *left_out) for one in _parameters(copy) if wanted(_home(one))],
+        "parameters": [
+            _without(one, *left_out) for one in view.parameters(copy) if wanted(_home(one))
+        ],
         "policies": [
             _without(view.policy(one), *left_out)
             for one in copy.policies.values()
@@ -98,27 +99,6 @@ def _exported(copy: Copy, vhost: str | None) -> Shown:
 
 def _home(shown: Shown) -> str:
     return str(shown["vhost"])
-
-
-def _parameters(copy: Copy) -> Iterable[Shown]:
-    for one in copy.parameters.values():
-        yield view.parameter(one)
-    for policy in copy.policies.values():
-        if policy.operator:
-            value = _without(view.policy(policy), "vhost", "name")
-            yield {
-                "value": value,
-                "vhost": policy.vhost,
-                "component": OPERATOR,
-                "name": policy.name,
-            }
-    for vhost, limits in copy.vhost_limits.items():
-        yield {
-            "value": limits,
-            "vhost": vhost,
-            "component": LIMITS_COMPONENT,
-            "name": LIMITS_NAME,
-        }
 
 
 def _vhost(one: VHostPut) -> Shown:

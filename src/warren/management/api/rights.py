@@ -144,10 +144,14 @@ async def parameters(api: "Api", request: "Request") -> Reply:
     copy = await api.mirror.current()
     component, vhost = request.parameters.get("component"), request.parameters.get("vhost")
     found = [
-        view.parameter(one)
-        for one in copy.parameters.values()
-        if component in (None, one.component)
-        and (one.vhost == vhost if vhost is not None else request.identity.enters(one.vhost))
+        one
+        for one in view.parameters(copy)
+        if component in (None, one["component"])
+        and (
+            one["vhost"] == vhost
+            if vhost is not None
+            else request.identity.enters(str(one["vhost"]))
+        )
     ]
     return await shown_list(request, found)
 
