@@ -10,6 +10,7 @@ so that nothing is due at the same time by accident.
 import itertools
 import os
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 import pytest
@@ -20,7 +21,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 from tests.model.queue_fact import Letter, Rules, Seen, Where
 from tests.model.queue_model import MS, Mismatch, Model, Queue, Reply
 from tests.model.queue_model import Channel as ModelChannel
-from tests.support.machine import Machine, Peer, method, publish
+from tests.model.queue_wire import fields_of, octets_of, seen_of
+from tests.support.machine import Machine, Peer, method
 from warren.queues.outlet import ROOM_AFTER_NS
 
 SEQUENCES: Final = int(os.environ.get("WARREN_TEST_EXAMPLES", "150"))
@@ -141,31 +143,36 @@ class Queues(RuleBasedStateMachine):
 
     # -- one step --------------------------------------------------------------------------------
 
-    def do(self, action: Callable[..., Apply], *arguments: Any, after_ns: int = 1) -> None:
+    def do(
+        self, action: Callable[..., Apply | tuple[Apply, ...]], *arguments: Any, after_ns: int = 1
+    ) -> None:
         """Do it, see what everybody is sent, and find the order of queues that explains it."""
         self.failed = True
         clock = self.machine.clock
         clock.now_ns += after_ns
         self.machine.broker.turn.now_ns = clock.now_ns
-        apply = action(*arguments)
+        applies = action(*arguments)
+        if not isinstance(applies, tuple):
+            applies = (applies,)
         seen, told, answers = self.collect()
         failures: list[Mismatch] = []
         # Most often what was seen first was done first.
         likely = list(dict.fromkeys(self.queue_of(each) for each in seen))
-        for turns in [likely, *map(list, itertools.permutations(self.model.queues))]:
+        orders = [likely, *map(list, itertools.permutations(self.model.queues))]
+        for apply, turns in itertools.product(applies, orders):
             model = self.model.step(seen, turns)
             model.now = clock.now_ns
             try:
                 apply(model)
                 model.settle()
                 compare(model, told, answers)
+                self.counts_agree(model)
                 break
             except Mismatch as mismatch:
                 failures.append(mismatch)
         else:
             raise failures[0]
         self.model = model
-        self.counts_agree()
         self.failed = False
         for where, name, _ in told:
             if name == "channel.close":
@@ -204,16 +211,19 @@ class Queues(RuleBasedStateMachine):
         for number in still_open if event.multiple else (event.delivery_tag,):
             answers[number] = event.name == "basic.ack"
 
-    def counts_agree(self) -> None:
+    def counts_agree(self, model: Model) -> None:
         queues = self.machine.vhost.queues
-        assert set(queues) == set(self.model.queues)
-        outs = [out for each in self.model.channels.values() for out in each.out.values()]
-        for name, queue in self.model.queues.items():
+        if set(queues) != set(model.queues):
+            raise Mismatch(f"the queues are {set(queues)} instead of {set(model.queues)}")
+        outs = [out for each in model.channels.values() for out in each.out.values()]
+        for name, queue in model.queues.items():
             unacked = sum(out.incarnation == queue.incarnation for out in outs)
             real = queues[name]
             found = (real.ready(), real.unacked_count, real.ready_bytes, len(real.consumers.every))
             expected = (len(queue.ready), unacked, queue.bytes(), len(queue.consumers))
-            assert found == expected, f"{name}: ready, unacked, octets, consumers"
+            if found != expected:
+                what = "ready, unacked, octets, consumers"
+                raise Mismatch(f"{name}: {what} are {found} instead of {expected}")
 
     def feed(self, where: Where, *octets: bytes) -> None:
         self.peers[where[0]].feed(*octets)
@@ -353,19 +363,19 @@ class Queues(RuleBasedStateMachine):
 
         return apply
 
-    def drop(self, place: int) -> Apply:
-        """The connection of a client is gone."""
+    def drop(self, place: int) -> tuple[Apply, ...]:
+        """The connection of a client is gone; which of its channels ends first is left open."""
         self.peers[place].drop()
         self.machine.turn()
 
-        def apply(model: Model) -> None:
-            ended = [where for where in CHANNELS if where[0] == place]
-            for where in ended:
+        def apply(order: tuple[Where, ...], model: Model) -> None:
+            for where in order:
                 model.stop_consuming(where)
-            for where in ended:
+            for where in order:
                 model.end_channel(where)
 
-        return apply
+        ended = [where for where in CHANNELS if where[0] == place]
+        return tuple(partial(apply, order) for order in itertools.permutations(ended))
 
     def purge(self, where: Where, name: str) -> Apply:
         self.feed(where, method(where[1], "queue.purge", queue=name))
@@ -546,39 +556,6 @@ class Queues(RuleBasedStateMachine):
 
 def may_move(queue: Queue) -> bool:
     return queue.rules.dlx is not None
-
-
-def seen_of(where: Where, event: Any) -> Seen:
-    shown = fields_of(event)
-    return Seen(
-        where,
-        event.consumer_tag,
-        event.delivery_tag,
-        event.redelivered,
-        event.exchange,
-        event.routing_key,
-        shown["properties"],
-        shown["size"],
-    )
-
-
-def fields_of(event: Any) -> dict[str, Any]:
-    """The arguments of a method, and what its content is."""
-    method_of_it = getattr(event, "method", event)
-    fields: dict[str, Any] = dict(method_of_it.arguments)
-    if method_of_it is not event:
-        properties = event.properties
-        if properties.get("headers") == {}:
-            del properties["headers"]
-        fields |= {"properties": properties, "size": len(event.body)}
-    return fields
-
-
-def octets_of(channel: int, letter: Letter, mandatory: bool) -> bytes:
-    properties = letter.properties({"BCC": list(letter.bcc)} if letter.bcc else {})
-    options: dict[str, Any] = {"exchange": letter.exchange, "mandatory": mandatory}
-    options["properties"] = properties
-    return publish(channel, b"." * letter.size, letter.key, **options)
 
 
 def compare(model: Model, told: list[Reply], answers: Answers) -> None:
