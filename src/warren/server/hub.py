@@ -105,6 +105,9 @@ class Hub:
         self.turn_pending = False
         # Turns so far: whoever waits until nothing is left to do compares.
         self.turns: i64 = 0
+        # Whose octets came last, and the turn until which several peers are being heard.
+        self.heard = 0
+        self.shared_until: i64 = 0
         self.next_identity = 1
         self.ticker: asyncio.TimerHandle | None = None
         self.last_tick_ns: i64 = 0

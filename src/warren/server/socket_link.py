@@ -1,7 +1,8 @@
 """A plain TCP connection: octets from the socket to the session and back, without a copy between.
 
 Fairness: one read per turn and peer, of a size that follows the time its handling takes, so that
-a firehose of costly messages holds the loop no longer than one of cheap ones. A peer that
+a firehose of costly messages holds the loop no longer than one of cheap ones; and a smaller one
+while others are heard as well. A peer that
 publishes into a queue whose consumers fall behind sits out a few turns, so that a broker at its
 limit serves consumers as much as publishers.
 """
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from mypy_extensions import i64
 
 RECEIVE_MIN: Final = 16_384
+# Received in one go at most while more than one peer is heard, and for so many turns after.
+RECEIVE_SHARED: Final = 49_152
+SHARED_TURNS: Final = 4096
 # A read whose handling takes longer than this is halved next time; below half, doubled.
 SLICE_NS: Final = 400_000
 # Buffers handed to one sendmsg; IOV_MAX is 1024 on Linux.
@@ -59,9 +63,8 @@ class SocketLink(Link):
         connection = self.connection
         if connection is None:
             return
-        size = LARGE_READ if connection.large else self.budget
         try:
-            data = self.socket.recv(size)
+            data = self.socket.recv(self.read_size(connection))
         except (BlockingIOError, InterruptedError):
             return
         except OSError as error:
@@ -87,6 +90,18 @@ class SocketLink(Link):
             out = pressure // BACKLOG_STEP
             self.turns_out = out if out < TURNS_OUT_MAX else TURNS_OUT_MAX  # noqa: FURB136 - i64
         self.look()
+
+    def read_size(self, connection: Connection) -> int:
+        """How much this peer may say before the others are heard."""
+        hub = self.hub
+        if hub.heard != self.identity:
+            hub.heard = self.identity
+            hub.shared_until = hub.turns + SHARED_TURNS
+        if connection.large:
+            return LARGE_READ
+        if self.budget > RECEIVE_SHARED and hub.turns < hub.shared_until:
+            return RECEIVE_SHARED
+        return self.budget
 
     def look(self) -> None:
         connection = self.connection
