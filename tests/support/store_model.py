@@ -118,7 +118,7 @@ class Store:
     def __init__(self, files: "SimFiles", known: "Iterable[int]") -> None:
         self.files = files
         self.direct = DirectLanes(files)
-        self.recovery = Recovery(files, known)
+        self.recovery = Recovery(files, known, mark=files.random.getrandbits(32))
         journal, end, state = self.recovery.run()
         self.persistence = Persistence(
             self.direct, Quiet(), journal, end, state, self.recovery.journal_files

@@ -5,14 +5,15 @@ A journal is one stream of octets cut into files `journal/N.jnl`. A position in 
 
     offset  size
        0     8    "WRNJRNL" and the version of the format, 1
-       8     8    number of the file
+       8     4    number of the file
+      12     4    its mark, with which each batch begins
       16     8    lsn of its first batch: the octet of lsn x is at 32 + x - this
       24     4    chain: the checksum of the last batch header in the file before
       28     4    checksum of the 28 octets before
 
 and goes on with batches, each of 40 octets and a payload of whole records (`record.py`):
 
-       0     4    "WBAT"
+       0     4    the mark of the file
        4     4    checksum of the payload: that of the checksums of its blocks
        8     8    number of the batch, one more than that of the batch before
       16     8    size of the payload
@@ -24,6 +25,9 @@ A batch is written with one call and synced before anybody hears that its record
 the next one is written after that. So after a crash the last batch may be torn: it is cut off, and
 nobody was told of anything in it. A batch that is not whole but has a whole one behind it is
 *damage*: its records are lost, which is reported and not hidden. All checksums are CRC-32.
+
+The mark is drawn anew for each life of a node. A whole batch behind a torn one is found by it, so a
+client that publishes what looks like a batch cannot have it taken for one after a crash.
 
 The blocks of a payload are 65,536 octets long, the last one shorter. The checksums of the blocks,
 four octets each, stay in memory, so a part of a large batch can be read and checked without the
@@ -39,7 +43,8 @@ if TYPE_CHECKING:
 
 FILE_MAGIC: Final = b"WRNJRNL\x01"
 FILE_HEADER: Final = 32
-BATCH_MAGIC: Final = b"WBAT"
+# The mark of files without octets of clients.
+MARK: Final = int.from_bytes(b"WBAT", "little")
 BATCH_HEADER: Final = 40
 # Octets that have a checksum of their own.
 BLOCK: Final = 65536
@@ -54,11 +59,13 @@ class FileHeader:
     number: int
     lsn: int
     chain: int
+    mark: int
 
     def encode(self) -> bytes:
         body = (
             FILE_MAGIC
-            + self.number.to_bytes(8, "little")
+            + self.number.to_bytes(4, "little")
+            + self.mark.to_bytes(4, "little")
             + self.lsn.to_bytes(8, "little")
             + self.chain.to_bytes(4, "little")
         )
@@ -76,9 +83,10 @@ def decode_file_header(data: bytes) -> FileHeader:
     if zlib.crc32(data[:28]) != int.from_bytes(data[28:32], "little"):
         raise FormatError("the checksum of its header is wrong")
     return FileHeader(
-        int.from_bytes(data[8:16], "little"),
-        int.from_bytes(data[16:24], "little"),
-        int.from_bytes(data[24:28], "little"),
+        number=int.from_bytes(data[8:12], "little"),
+        lsn=int.from_bytes(data[16:24], "little"),
+        chain=int.from_bytes(data[24:28], "little"),
+        mark=int.from_bytes(data[12:16], "little"),
     )
 
 
@@ -121,10 +129,12 @@ def sum_blocks(parts: "Sequence[bytes | memoryview]") -> bytes:
     return bytes(sums)
 
 
-def encode_batch_header(number: int, lsn: int, chain: int, size: int, sums: bytes) -> bytes:
+def encode_batch_header(
+    *, mark: int, number: int, lsn: int, chain: int, size: int, sums: bytes
+) -> bytes:
     """The header of a batch with a payload of this size, whose blocks have these checksums."""
     body = (
-        BATCH_MAGIC
+        mark.to_bytes(4, "little")
         + zlib.crc32(sums).to_bytes(4, "little")
         + number.to_bytes(8, "little")
         + size.to_bytes(8, "little")
@@ -134,10 +144,10 @@ def encode_batch_header(number: int, lsn: int, chain: int, size: int, sums: byte
     return body + zlib.crc32(body).to_bytes(4, "little")
 
 
-def decode_batch_header(data: bytes, pos: int) -> BatchHeader | None:
-    """The batch header at a position, if a whole one is there."""
+def decode_batch_header(data: bytes, pos: int, mark: int) -> BatchHeader | None:
+    """The batch header at a position, if a whole one with this mark is there."""
     head = data[pos : pos + BATCH_HEADER]
-    if len(head) < BATCH_HEADER or head[:4] != BATCH_MAGIC:
+    if len(head) < BATCH_HEADER or int.from_bytes(head[:4], "little") != mark:
         return None
     own_sum = int.from_bytes(head[36:40], "little")
     if zlib.crc32(head[:36]) != own_sum:
@@ -187,7 +197,7 @@ class Scan:
 def scan_file(data: bytes, file: int) -> Scan:
     """Find the whole batches of the file with this number.
 
-    A header that is damaged is made up from the first whole batch; `FormatError` if there is none.
+    A header that is damaged is made up from the first batch; `FormatError` if that is not whole.
     """
     try:
         header = decode_file_header(data)
@@ -215,23 +225,20 @@ def scan_file(data: bytes, file: int) -> Scan:
 
 
 def _scan_headless(data: bytes, file: int, problem: FormatError) -> Scan:
-    """Begin a scan without a header that could be trusted."""
-    at = data.find(BATCH_MAGIC)
-    while at >= 0:
-        whole = _batch_at(data, at)
-        lsn = -1 if whole is None else whole.header.lsn - (at - FILE_HEADER)
-        if whole is not None and lsn >= 0:
-            chain = whole.header.chain if at == FILE_HEADER else 0
-            found = Scan(FileHeader(file, lsn, chain), end=lsn, chain=chain)
-            found.damages.append(Damage(file, lsn, 0, str(problem)))
-            return found
-        at = data.find(BATCH_MAGIC, at + 1)
-    raise problem
+    """Begin a scan without a header that could be trusted: its first batch has to be whole."""
+    mark = int.from_bytes(data[FILE_HEADER : FILE_HEADER + 4], "little")
+    whole = _batch_at(data, FILE_HEADER, mark)
+    if whole is None:
+        raise problem
+    header = FileHeader(file, whole.header.lsn, whole.header.chain, mark)
+    found = Scan(header, end=header.lsn, chain=header.chain)
+    found.damages.append(Damage(file, header.lsn, 0, str(problem)))
+    return found
 
 
-def _batch_at(data: bytes, pos: int) -> WholeBatch | None:
+def _batch_at(data: bytes, pos: int, mark: int) -> WholeBatch | None:
     """The batch at a position, if one is there and whole."""
-    header = decode_batch_header(data, pos)
+    header = decode_batch_header(data, pos, mark)
     start = pos + BATCH_HEADER
     if header is None or start + header.size > len(data):
         return None
@@ -243,7 +250,7 @@ def _batch_at(data: bytes, pos: int) -> WholeBatch | None:
 
 def _next_batch(data: bytes, pos: int, found: Scan) -> WholeBatch | None:
     """The batch at a position, if it is whole and the one that has to come next."""
-    whole = _batch_at(data, pos)
+    whole = _batch_at(data, pos, found.header.mark)
     if whole is None:
         return None
     header = whole.header
@@ -256,14 +263,15 @@ def _next_batch(data: bytes, pos: int, found: Scan) -> WholeBatch | None:
 
 def _find_behind(data: bytes, pos: int, found: Scan) -> WholeBatch | None:
     """The next whole batch of this file behind something that is none."""
-    at = data.find(BATCH_MAGIC, pos + 1)
+    begins = found.header.mark.to_bytes(4, "little")
+    at = data.find(begins, pos + 1)
     while at >= 0:
-        whole = _batch_at(data, at)
+        whole = _batch_at(data, at, found.header.mark)
         if (
             whole is not None
             and whole.header.number > found.number
             and whole.header.lsn == found.header.lsn + at - FILE_HEADER
         ):
             return whole
-        at = data.find(BATCH_MAGIC, at + 1)
+        at = data.find(begins, at + 1)
     return None

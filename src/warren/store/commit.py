@@ -26,9 +26,10 @@ def journal_path(number: int) -> str:
 class JournalEnd:
     """Where the journal is written. `number` is that of the last file there is."""
 
-    def __init__(self, number: int, chain: int, file_size: int = FILE_SIZE) -> None:
+    def __init__(self, number: int, chain: int, mark: int, file_size: int = FILE_SIZE) -> None:
         self.number = number
         self.chain = chain
+        self.mark = mark
         self.file_size = file_size
         self.handle = -1
         self.start = 0
@@ -39,7 +40,12 @@ class JournalEnd:
         if self.handle < 0:
             self._open_next(files, int(batch.lsn))
         header = encode_batch_header(
-            int(batch.number), int(batch.lsn), self.chain, int(batch.size), sums
+            mark=self.mark,
+            number=int(batch.number),
+            lsn=int(batch.lsn),
+            chain=self.chain,
+            size=int(batch.size),
+            sums=sums,
         )
         files.write(self.handle, self.offset, [header, *batch.parts])
         files.sync(self.handle)
@@ -53,7 +59,7 @@ class JournalEnd:
     def _open_next(self, files: "Files", lsn: int) -> None:
         number = self.number + 1
         handle = files.create(journal_path(number))
-        files.write(handle, 0, [FileHeader(number, lsn, self.chain).encode()])
+        files.write(handle, 0, [FileHeader(number, lsn, self.chain, self.mark).encode()])
         files.sync(handle)
         files.sync_folder(FOLDER)
         self.handle = handle

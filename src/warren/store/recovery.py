@@ -32,6 +32,7 @@ from mypy_extensions import i64
 from warren.store.batch import (
     BATCH_HEADER,
     FILE_HEADER,
+    MARK,
     Damage,
     FormatError,
     Scan,
@@ -86,10 +87,14 @@ class Found:
 
 @final
 class Recovery:
-    """One start. `known` are the incarnations of the durable queues in the metadata."""
+    """One start. `known` are the incarnations of the durable queues in the metadata.
 
-    def __init__(self, files: "Files", known: Iterable[int]) -> None:
+    `mark` is a random number of four octets (`batch.py`).
+    """
+
+    def __init__(self, files: "Files", known: Iterable[int], mark: int = MARK) -> None:
         self.files = files
+        self.mark = mark
         self.known = frozenset(known)
         self.found = Found(highest=max(self.known, default=0))
         self.journal = Journal(1, 1)
@@ -223,7 +228,7 @@ class Recovery:
             lsn = taken
         self.found.highest = max(self.found.highest, int(sink.highest))
         self.journal.restart(batch + 1, lsn)
-        return JournalEnd(numbers[-1] if numbers else 0, chain)
+        return JournalEnd(numbers[-1] if numbers else 0, chain, self.mark)
 
     def _distrust(self, numbers: list[int]) -> None:
         """If the journal begins too late, or the state log is damaged, look at all segments."""

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final, final
 from warren.store.batch import (
     BATCH_HEADER,
     FILE_HEADER,
+    MARK,
     FileHeader,
     encode_batch_header,
     sum_blocks,
@@ -42,7 +43,14 @@ class StateEnd:
             self.handle = files.open(state_path(self.number))
         self.batch += 1
         size = sum(len(record) for record in records)
-        header = encode_batch_header(self.batch, self.lsn, self.chain, size, sum_blocks(records))
+        header = encode_batch_header(
+            mark=MARK,
+            number=self.batch,
+            lsn=self.lsn,
+            chain=self.chain,
+            size=size,
+            sums=sum_blocks(records),
+        )
         files.write(self.handle, self.offset, [header, *records])
         files.sync(self.handle)
         size += BATCH_HEADER
@@ -59,7 +67,7 @@ class StateEnd:
         self.chain = 0
         self.offset = FILE_HEADER
         self.handle = files.create(state_path(self.number))
-        files.write(self.handle, 0, [FileHeader(self.number, 0, 0).encode()])
+        files.write(self.handle, 0, [FileHeader(self.number, 0, 0, MARK).encode()])
         files.sync(self.handle)
         self.append(files, records)
         files.sync_folder(FOLDER)
