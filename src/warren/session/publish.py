@@ -161,23 +161,22 @@ def make_route(connection: "Connection", channel: Channel, arguments: bytes) -> 
         source = _find_source(connection, arguments[3:after])
     if source.topic_checked:
         check_topic(connection, source.exchange, Access.WRITE, key)
-    targets: list[QueueRef] = []
     tail = arguments[2:after_key]
     mandatory = flags & 1 == 1
     if after == 3 and key.startswith(b"amq.rabbitmq.reply-to."):
         address = connection.broker.reply_addresses.get(key[len(PREFIX) :].decode())
-        if address is not None:
-            targets.append(address)
         return Route(
             arguments,
             tail,
-            targets,
+            [] if address is None else [address],
             mandatory=mandatory,
             again=False,
             special=True,
             is_reply=True,
         )
-    if not source.again:
+    if source.again:
+        targets: list[QueueRef] = []
+    else:
         routing = connection.vhost().routing
         targets = source.targets_of(routing.route(source.exchange, key, None, None))
     return Route(
