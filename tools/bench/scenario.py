@@ -85,6 +85,12 @@ SCENARIOS: tuple[Scenario, ...] = (
         "12 B to 1 KiB mixed, 100 routing keys, topic exchange",
         FLOOD + "--size 12:40,128:30,512:20,1024:10 --exchange topic --routing-keys 100",
     ),
+    one(
+        "uniform-248",
+        "248 B, the mean of the mixed sizes, one key, default exchange",
+        FLOOD + "--size 248",
+        quick=False,
+    ),
     one("other-channel", "128 B, consumer on channel 7", FLOOD + "--size 128 --consumer-channel 7"),
     one("frame-max", "128 B, consumer frame_max 4096", FLOOD + "--size 128 --frame-max 4096"),
     one(
