@@ -11,11 +11,10 @@ further rows and may begin anew.
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final, TypeVar, final
+from typing import TYPE_CHECKING, Final, final
 
-from warren.core.seam import Clock
 from warren.management.feed import (
     Begun,
     Complete,
@@ -27,38 +26,19 @@ from warren.management.feed import (
 )
 from warren.server.control import Code, ControlError
 from warren.server.feed_state import connection_state, node_state, queue_row
+from warren.server.list_cell import sliced
 from warren.server.state_change import everything, exchanges
 from warren.vhost.change import Change, QueueDelete, QueuePut, VHostDelete, VHostPut
 
 if TYPE_CHECKING:
     from warren.server.node import Node
 
-T = TypeVar("T")
 # A slice, and the rest behind it: counting takes at most a fifth of the loop.
 SLICE_NS: Final = 500_000
 REST_S: Final = 0.002
-STEPS_MAX: Final = 500
 PENDING_MAX: Final = 500_000
 # Changes that go into one part.
 PART_MAX: Final = 1000
-
-
-def slices(steps: Iterable[T | None], clock: Clock) -> Iterator[list[T]]:
-    """Gather what steps give into slices; a step that gives nothing counts towards its slice."""
-    gathered: list[T] = []
-    count = 0
-    until = clock.monotonic_ns() + SLICE_NS
-    for one in steps:
-        count += 1
-        if one is not None:
-            gathered.append(one)
-        if count >= STEPS_MAX or clock.monotonic_ns() >= until:
-            yield gathered
-            gathered = []
-            count = 0
-            until = clock.monotonic_ns() + SLICE_NS
-    if gathered:
-        yield gathered
 
 
 @final
@@ -118,7 +98,7 @@ class Feed:
         self.feeds.open.append(self)
         try:
             yield [Begun()]
-            for part in slices(everything(self.node.broker), self.clock):
+            for part in sliced(everything(self.node.broker), self.clock, slice_ns=SLICE_NS):
                 yield part
                 for changes in self._changes():
                     yield changes
@@ -170,9 +150,9 @@ class Feed:
     # -- counters ----------------------------------------------------------------------------------
 
     def _counters(self) -> Iterator[Sequence[object]]:
-        for rows in slices(self._queues(), self.clock):
+        for rows in sliced(self._queues(), self.clock, slice_ns=SLICE_NS):
             yield [QueueCounts(rows=rows)] if rows else []
-        yield from slices(self._connections(), self.clock)
+        yield from sliced(self._connections(), self.clock, slice_ns=SLICE_NS)
         gone = self.connections.keys() - self.node.hub.links.keys()
         if gone:
             for identity in gone:

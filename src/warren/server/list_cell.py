@@ -34,11 +34,13 @@ def row(made: Sequence[Cell[T]], one: T) -> list[object]:
     return [cell(one) for cell in made]
 
 
-def sliced(steps: Iterable[list[object] | None], clock: Clock) -> Iterator[list[list[object]]]:
+def sliced(
+    steps: Iterable[T | None], clock: Clock, *, slice_ns: int = SLICE_NS
+) -> Iterator[list[T]]:
     """Gather rows into slices of a turn; a step without a row counts towards the slice."""
-    gathered: list[list[object]] = []
+    gathered: list[T] = []
     count = 0
-    until = clock.monotonic_ns() + SLICE_NS
+    until = clock.monotonic_ns() + slice_ns
     for one in steps:
         count += 1
         if one is not None:
@@ -47,7 +49,7 @@ def sliced(steps: Iterable[list[object] | None], clock: Clock) -> Iterator[list[
             yield gathered
             gathered = []
             count = 0
-            until = clock.monotonic_ns() + SLICE_NS
+            until = clock.monotonic_ns() + slice_ns
     if gathered:
         yield gathered
 

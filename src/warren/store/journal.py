@@ -21,7 +21,6 @@ from mypy_extensions import i64, mypyc_attr
 
 from warren.store.batch import BATCH_HEADER
 from warren.store.record import (
-    PUBLISH_SIZE,
     write_publish,
     write_settled,
 )
@@ -171,8 +170,3 @@ class Journal:
                 self.writer = BytesWriter()
             else:
                 writer.truncate(0)
-
-
-def publish_size(tail: bytes, props: bytes, body_size: i64) -> i64:
-    """How large the record of an embedded publish is."""
-    return PUBLISH_SIZE + len(tail) + len(props) + body_size
