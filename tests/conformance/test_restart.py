@@ -220,7 +220,6 @@ def test_a_damaged_file_stops_the_start_and_can_be_repaired(start_broker: StartB
     assert not exists(channel, "queue-25")
 
 
-@pytest.mark.not_yet("a store of messages")
 @pytest.mark.slow
 @pytest.mark.rule("QD-9")
 def test_persistent_messages_survive_a_restart(start_broker: StartBroker) -> None:

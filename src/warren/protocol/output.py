@@ -68,6 +68,8 @@ class Output:
         self.octets_out: i64 = 0
         # Nothing leaves before this ticket of the metadata is committed.
         self.hold: i64 = 0
+        # Nor before this batch of the journal is safe.
+        self.hold_batch: i64 = 0
         # The peer has a part of `parts[0]`.
         self.torn = False
 

@@ -31,6 +31,9 @@ class ConsumerOwner:
     def on_queue_open(self, name: str) -> None:
         """The queue has taken the publishes it held, or is gone."""
 
+    def on_messages_here(self) -> None:
+        """Messages that a basic.get waits for are in memory, or gone."""
+
 
 @final
 class RoomTimer(Timer):

@@ -13,24 +13,30 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
-from warren.protocol.properties import P_EXPIRATION
+from warren.protocol.properties import P_EXPIRATION, P_PERSISTENT
 from warren.protocol.value import Table
-from warren.queues.backlog import Backlog, Returned, ReturnedMessage
+from warren.queues.backlog import IN_STORE, Backlog, Block, Returned, ReturnedMessage
 from warren.queues.confirm import ConfirmLedger
 from warren.queues.consumer import Consumer, Consumers
 from warren.queues.keeper import QueueKeeper
 from warren.queues.message import Message
 from warren.queues.outlet import ConsumerOwner
-from warren.queues.ref import HELD, PENDING, REFUSED, TAKEN, QueueRef
-from warren.queues.ruled import MS, P_COUNTED, Ruled, with_count
+from warren.queues.paging import Paging
+from warren.queues.ref import HELD, OVERDRAWN, PENDING, REFUSED, TAKEN, QueueRef
+from warren.queues.ruled import GATE_EXPIRY, MS, P_COUNTED, Ruled, drop_blocks, with_count
 from warren.queues.rules import NO_RULES, REJECTED, QueueRules
 from warren.queues.timer import Timer
 from warren.queues.turn import Turn
 from warren.queues.unacked import Delivery
+from warren.store.index import SEGMENT_MASK, QueueIndex
 
 GATE_DEAD: Final = 1
 GATE_SUSPENDED: Final = 2
 GATE_RULES: Final = 4
+# Persistent messages are written to the store: only publishes look at this one.
+GATE_STORE: Final = 16
+# Everything for which handing out takes the long way, or none.
+GATE_LONG: Final = GATE_DEAD | GATE_SUSPENDED | GATE_RULES | GATE_EXPIRY
 
 
 @final
@@ -92,8 +98,23 @@ class Queue(QueueRef):
         self.owner = owner
         self.arguments = arguments
         self.gate: i64 = 0
+        # The incarnation of a durable queue, 0 without: never given twice.
+        self.incarnation: i64 = 0
+        # The id the next message gets.
+        self.next_seq: i64 = 0
         self.backlog = Backlog()
         self.returned = Returned()
+        # What the store has of the messages of the lowest level.
+        self.index: QueueIndex | None = None
+        # Messages that are not in memory, of all levels, and the octets of their bodies.
+        self.out_count: i64 = 0
+        self.out_octets: i64 = 0
+        # What the messages in memory may cost while memory is low; -1 is what they like.
+        self.memory_target: i64 = -1
+        # Who waits for messages that are not in memory: channels with a basic.get.
+        self.getters: list[ConsumerOwner] = []
+        # The journal does not keep up: publishes cost credit.
+        self.slow = False
         self.ready_bytes: i64 = 0
         self.unacked_count: i64 = 0
         self.settled_count: i64 = 0
@@ -116,6 +137,11 @@ class Queue(QueueRef):
         self.dropped_count: i64 = 0
         self.over_limit_count: i64 = 0
         self.refused_count: i64 = 0
+        # Stored messages that could not be read.
+        self.lost_count: i64 = 0
+        storage = turn.storage
+        if storage is not None:
+            self.backlog.paging = Paging(storage, self, self.backlog, None)
         if rules is not None:
             self.set_rules(rules)
 
@@ -167,29 +193,186 @@ class Queue(QueueRef):
         else:
             self.keeper.retire(self)
 
+    # -- the store -----------------------------------------------------------------------------
+
+    def join_store(
+        self, index: QueueIndex, level: int, *, clean: bool, runs: list[tuple[int, int]]
+    ) -> None:
+        """Have the messages of a level stored, and take over those that are there (VQ-20).
+
+        After an unclean stop all of them may have been handed out; otherwise those in `runs`.
+        """
+        self.gate |= GATE_STORE
+        if index.next_seq > self.next_seq:
+            # IX-12: what was given to messages that were not stored is not given again.
+            self.next_seq = (index.next_seq + SEGMENT_MASK) & ~SEGMENT_MASK
+        backlog = self.backlog
+        if level == 0:
+            self.index = index
+            if self.ruled is not None:
+                self.ruled.lowest.index = index
+        else:
+            backlog = self._long_way().restore(level, index).backlog
+        paging = backlog.paging
+        assert paging is not None
+        paging.index = index
+        if index.live == 0:
+            return
+        block = Block(index.first_live())
+        block.place = IN_STORE
+        block.sealed = True
+        block.out = index.live
+        block.last = index.next_seq - 1
+        block.octets = index.live_bytes
+        backlog.begin_out(block)
+        paging.last_out = block
+        paging.again_below = index.next_seq
+        paging.again_runs = [(first, first + count) for first, count in runs] if clean else None
+        self.out_count += index.live
+        self.out_octets += index.live_bytes
+        self.ready_bytes += index.live_bytes
+        if index.expires:
+            self.gate |= GATE_EXPIRY
+        if self.gate & GATE_LONG != 0:
+            # What expired meanwhile, or is over a limit, goes.
+            self.schedule()
+
+    def index_of_level(self, priority: i64) -> QueueIndex | None:
+        """What the store is to have of the messages of a priority."""
+        storage = self.turn.storage
+        if storage is None or self.index is None:
+            return None
+        return storage.persistence.open(int(self.index.ident | priority))
+
+    def is_broken(self) -> bool:
+        """Whether nothing can be stored any more, until the node is started again."""
+        index = self.index
+        return index is not None and index.journal.broken != ""
+
+    def keep(
+        self, index: QueueIndex, seq: i64, message: Message, ledger: ConfirmLedger | None, number: i64
+    ) -> None:
+        """Write a message down; its publisher hears of it when it is on the disk."""
+        journal = index.journal
+        if journal.broken:
+            # Nobody is told that it is safe: it is a message in memory now.
+            return
+        storage = self.turn.storage
+        assert storage is not None
+        storage.keep(index, seq, message)
+        if ledger is not None:
+            ledger.mark(number, journal)
+
+    def answer(self) -> i64:
+        """What a publisher is told whose message was stored: that it overdraws, maybe (CF-4)."""
+        storage = self.turn.storage
+        if storage is None or not storage.is_behind():
+            return TAKEN
+        if not self.slow:
+            self.slow = True
+            storage.slow_down(self)
+        return OVERDRAWN
+
+    def on_store_open(self) -> None:
+        """The journal has caught up."""
+        self.slow = False
+        self._open_gate()
+
+    def on_here(self) -> None:
+        """Messages came back into memory."""
+        self.schedule()
+        self._tell_getters()
+
+    def on_rested(self) -> None:
+        """Reading failed a while ago."""
+        paging = self.backlog.paging
+        if paging is not None and not self.gate & GATE_DEAD:
+            paging.loading = False
+        if self.ruled is not None:
+            self.ruled.read_again()
+        self.schedule()
+        self._tell_getters()
+
+    def _tell_getters(self) -> None:
+        if self.getters:
+            getters = self.getters
+            self.getters = []
+            for owner in getters:
+                owner.on_messages_here()
+
+    def wait_here(self, owner: ConsumerOwner) -> None:
+        """Have `owner` told when messages that were out are in memory."""
+        self.getters.append(owner)
+        self._read_ahead()
+
+    def octets_of(self, count: i64) -> i64:
+        """About so many octets have this many of the waiting messages."""
+        ready = self.ready()
+        return 0 if ready == 0 else count * (self.ready_bytes // ready)
+
+    def _read_ahead(self) -> None:
+        if self.ruled is not None:
+            self.ruled.read_ahead()
+            return
+        paging = self.backlog.paging
+        if paging is not None:
+            paging.read_ahead()
+
     # -- publishing ----------------------------------------------------------------------------
 
     def publish(self, message: Message, ledger: ConfirmLedger | None, number: i64) -> i64:
         if self.gate != 0 or message.traits & P_EXPIRATION != 0:
             return self._publish_gated(message, ledger, number)
+        seq = self.next_seq
+        self.next_seq = seq + 1
         backlog = self.backlog
         if backlog.count == 0 and not self.returned.heap:
             consumer = self.consumers.next()
             if consumer is not None:
-                consumer.send(backlog.skip(), message, False)
+                consumer.send(seq, message, False)
                 return TAKEN
-        backlog.push(message)
+        backlog.push(message, seq)
         self.ready_bytes += message.size
         return TAKEN
 
     def _publish_gated(self, message: Message, ledger: ConfirmLedger | None, number: i64) -> i64:
-        if self.gate & GATE_DEAD:
+        gate = self.gate
+        if gate == GATE_STORE and message.traits & P_EXPIRATION == 0:
+            return self._publish_stored(message, ledger, number)
+        if gate & GATE_DEAD:
             # Deleted in the moment: responsibility ends with the queue (QD-8).
             return TAKEN
-        if self.gate & GATE_SUSPENDED:
+        if gate & GATE_SUSPENDED:
             self.held.append(HeldPublish(message, ledger, number))
             return HELD if ledger is None else PENDING
-        return self._long_way().publish(message)
+        return self._long_way().publish(message, ledger, number)
+
+    def _publish_stored(self, message: Message, ledger: ConfirmLedger | None, number: i64) -> i64:
+        """A publish into a durable queue without other rules."""
+        index = self.index
+        if message.traits & P_PERSISTENT == 0:
+            index = None
+        elif ledger is not None and self.is_broken():
+            self.refused_count += 1
+            return REFUSED
+        seq = self.next_seq
+        self.next_seq = seq + 1
+        backlog = self.backlog
+        if backlog.count == 0 and not self.returned.heap:
+            consumer = self.consumers.next()
+            if consumer is not None:
+                # What is handed out and never acknowledged is not stored at all (VQ-4).
+                if index is not None and not consumer.no_ack:
+                    self.keep(index, seq, message, ledger, number)
+                    consumer.send(seq, message, False)
+                    return self.answer()
+                consumer.send(seq, message, False)
+                return TAKEN
+        if index is not None:
+            self.keep(index, seq, message, ledger, number)
+        backlog.push(message, seq)
+        self.ready_bytes += message.size
+        return TAKEN if index is None else self.answer()
 
     def watch(self, owner: ConsumerOwner) -> None:
         self.watchers.append(owner)
@@ -218,34 +401,44 @@ class Queue(QueueRef):
 
     def pump(self, most: i64) -> bool:
         """Hand out up to `most` ready messages; True if more could go."""
-        if self.gate != 0:
+        if self.gate & GATE_LONG != 0:
             if self.gate & (GATE_SUSPENDED | GATE_DEAD):
                 return False
             return self._long_way().pump(most)
         backlog = self.backlog
         returned = self.returned
-        while backlog.count > 0 or returned.heap:
+        while backlog.here > 0 or returned.heap:
             consumer = self.consumers.next()
             if consumer is None:
-                return False
+                break
             if most == 0:
+                if backlog.outs > 0:
+                    self._read_ahead()
                 return True
             most -= 1
             if returned.heap:
                 item = returned.pop()
                 self.ready_bytes -= item.message.size
                 consumer.send(item.seq, item.message, True)
+                if consumer.no_ack and self.index is not None:
+                    self.index.settle(item.seq, item.message.size)
             else:
-                seq = backlog.head_seq
                 message = backlog.pop()
                 self.ready_bytes -= message.size
-                consumer.send(seq, message, False)
+                consumer.send(backlog.seq, message, backlog.again)
+                if consumer.no_ack and self.index is not None:
+                    self.index.settle(backlog.seq, message.size)
+        if backlog.outs > 0 and self.consumers.every:
+            self._read_ahead()
         return False
 
     def get(self) -> Got | None:
-        """Take the oldest ready message for basic.get, whatever consumers there are (GT-1)."""
+        """Take the oldest ready message for basic.get, whatever consumers there are (GT-1).
+
+        None with `is_behind` means: not yet.
+        """
         self.used_ns = self.turn.now_ns
-        if self.gate != 0:
+        if self.gate & GATE_LONG != 0:
             ruled = self._long_way()
             level = ruled.next()
             if level is None:
@@ -258,12 +451,16 @@ class Queue(QueueRef):
             item = self.returned.pop()
             self.ready_bytes -= item.message.size
             return Got(item.seq, item.message, True, self.ready())
-        if self.backlog.count == 0:
+        backlog = self.backlog
+        if backlog.here == 0:
             return None
-        seq = self.backlog.head_seq
-        message = self.backlog.pop()
+        message = backlog.pop()
         self.ready_bytes -= message.size
-        return Got(seq, message, False, self.ready())
+        return Got(backlog.seq, message, backlog.again, self.ready())
+
+    def is_behind(self) -> bool:
+        """Whether messages wait that are not in memory, and none before them."""
+        return self.ready() > 0 and self.out_count > 0
 
     # -- settling ------------------------------------------------------------------------------
 
@@ -274,6 +471,16 @@ class Queue(QueueRef):
     def settle(self, delivery: Delivery) -> None:
         self.unacked_count -= 1
         self.settled_count += 1
+        if self.index is not None:
+            self._settle_stored(delivery.seq, delivery.message)
+
+    def _settle_stored(self, seq: i64, message: Message) -> None:
+        """A message that may be in the store will not come back."""
+        index = self.index
+        if self.rules.max_priority > 0 and self.ruled is not None:
+            index = self.ruled.index_of(message)
+        if index is not None and message.traits & P_PERSISTENT != 0:
+            index.settle(seq, message.size)
 
     def discard(self, delivery: Delivery) -> None:
         self.unacked_count -= 1
@@ -281,6 +488,9 @@ class Queue(QueueRef):
         # Without a dead-letter exchange a rejected message is dropped.
         if self.rules.dead_letter_exchange is not None and not self.gate & GATE_DEAD:
             self.keeper.bury(self, delivery.message, REJECTED)
+        # In the same turn, so in the same batch: it is in one of the two queues, whatever happens.
+        if self.index is not None:
+            self._settle_stored(delivery.seq, delivery.message)
 
     def requeue(self, deliveries: list[Delivery]) -> None:
         if self.gate & GATE_DEAD:
@@ -324,15 +534,25 @@ class Queue(QueueRef):
     def purge(self) -> i64:
         """Drop all ready messages; their memory is freed in slices. Return how many."""
         count = self.ready()
+        if self.index is not None and not self.gate & GATE_DEAD:
+            self.purge_level(self.backlog, self.returned, self.index)
         if self.ruled is not None:
             self.ruled.empty()
-        blocks = self.backlog.drop_all()
-        if blocks is not None:
-            self.turn.garbage.append(blocks)
+        drop_blocks(self.backlog, self.turn)
         self.returned.drop_all(self.turn)
         self.ready_bytes = 0
+        self.out_count = 0
+        self.out_octets = 0
         self.settled_count += count
         return count
+
+    def purge_level(self, backlog: Backlog, returned: Returned, index: QueueIndex) -> None:
+        """Settle what waits of one level; what is out with consumers stays (VQ-19)."""
+        for item in returned.heap:
+            if item.message.traits & P_PERSISTENT != 0:
+                index.settle(item.seq, item.message.size)
+        if backlog.count > 0:
+            index.settle_all_from(backlog.first_seq())
 
     def close(self) -> list[Consumer]:
         """End this incarnation; return the consumers that were cut off, for them to be told."""
@@ -344,6 +564,7 @@ class Queue(QueueRef):
             if publish.ledger is not None:
                 publish.ledger.answer(publish.number, True)
         self._open_gate()
+        self._tell_getters()
         cut = list(self.consumers.every)
         for consumer in cut:
             self.consumers.remove(consumer)
@@ -352,6 +573,13 @@ class Queue(QueueRef):
 
     def _let_go(self) -> None:
         """Break what refers to this queue in a circle: the cycle collector does not run."""
+        storage = self.turn.storage
+        if storage is not None:
+            storage.forget(self)
+        if self.backlog.paging is not None:
+            self.backlog.paging.close()
+            self.backlog.paging = None
+        self.index = None
         if self.ruled is not None:
             self.ruled.close()
             self.ruled = None

@@ -20,6 +20,7 @@ TAKEN: Final[i64] = 0  # the queue has taken responsibility
 REFUSED: Final[i64] = 1  # the queue does not want it: a nack
 PENDING: Final[i64] = 2  # the ledger hears later; costs credit until then
 HELD: Final[i64] = 3  # waits in front of the queue; costs credit until it goes on
+OVERDRAWN: Final[i64] = 4  # taken, but the store does not keep up: costs credit until it does
 
 
 class QueueRef:

@@ -16,6 +16,7 @@ from mypy_extensions import i64
 from warren.protocol.properties import (
     P_EXPIRATION,
     P_HEADERS,
+    P_PERSISTENT,
     P_PRIORITY_MASK,
     P_PRIORITY_SHIFT,
     expiration_of,
@@ -27,12 +28,16 @@ from warren.protocol.value import Field
 from warren.queues.backlog import Backlog, Returned
 from warren.queues.level import Level
 from warren.queues.message import Message
+from warren.queues.paging import Paging
 from warren.queues.ref import REFUSED, TAKEN
 from warren.queues.rules import DELIVERY_LIMIT, DROP_HEAD, EXPIRED, MAXLEN, REJECT_PUBLISH_DLX
 from warren.queues.timer import Timer
+from warren.store.index import QueueIndex
 
 if TYPE_CHECKING:
+    from warren.queues.confirm import ConfirmLedger
     from warren.queues.queue import Queue
+    from warren.queues.turn import Turn
     from warren.queues.unacked import Delivery
 
 GATE_EXPIRY: Final = 8
@@ -68,6 +73,7 @@ class Ruled:
     def __init__(self, queue: "Queue") -> None:
         self.queue = queue
         lowest = Level(queue.backlog, queue.returned)
+        lowest.index = queue.index
         # By priority; made when the first message of a priority waits.
         self.levels: list[Level | None] = [lowest]
         self.lowest = lowest
@@ -86,9 +92,13 @@ class Ruled:
 
     # -- publishing ----------------------------------------------------------------------------
 
-    def publish(self, message: Message) -> i64:
+    def publish(self, message: Message, ledger: "ConfirmLedger | None", number: i64) -> i64:
         queue = self.queue
         rules = queue.rules
+        stored = queue.index is not None and message.traits & P_PERSISTENT != 0
+        if stored and ledger is not None and queue.is_broken():
+            queue.refused_count += 1
+            return REFUSED
         ttl = self._ttl(message)
         if queue.scheduled and not self.busy and (ttl == 0 or self._is_full(message.size)):
             # What was settled before in this turn counts: consumers with room take what waits.
@@ -96,15 +106,15 @@ class Ruled:
         if rules.overflow != DROP_HEAD and self._is_full(message.size):
             return self._refuse(message)
         empty = queue.ready() == 0
-        if empty and self._at_once(message, ttl):
-            return TAKEN
+        if empty and self._at_once(message, ttl, stored, ledger, number):
+            return queue.answer() if stored else TAKEN
         if ttl >= 0:
             message = message.expiring(queue.turn.now_ns + ttl)
             queue.gate |= GATE_EXPIRY
-        self._push(message)
+        self._push(message, stored, ledger, number)
         # A higher priority may have come before a head that lives longer.
         self._make_room((empty and ttl >= 0) or rules.max_priority > 0)
-        return TAKEN
+        return queue.answer() if stored else TAKEN
 
     def _make_room(self, other_head: bool) -> None:
         """Drop what is over the limits now, and what is expired and comes to the head by that."""
@@ -116,7 +126,14 @@ class Ruled:
             else:
                 self._arm()
 
-    def _at_once(self, message: Message, ttl: i64) -> bool:
+    def _at_once(
+        self,
+        message: Message,
+        ttl: i64,
+        stored: bool,
+        ledger: "ConfirmLedger | None",
+        number: i64,
+    ) -> bool:
         """Give a message that finds the queue empty to a consumer, or let it die (TT-4)."""
         queue = self.queue
         consumer = queue.consumers.next()
@@ -124,10 +141,11 @@ class Ruled:
             # What is never settled never comes back, so its expiry does not matter any more.
             if ttl >= 0 and not consumer.no_ack:
                 message = message.expiring(queue.turn.now_ns + ttl)
-            level = (
-                self._level(self._index(message)) if queue.rules.max_priority > 0 else self.lowest
-            )
-            consumer.send(level.backlog.skip(), message, False)
+            seq = queue.next_seq
+            queue.next_seq = seq + 1
+            if stored and not consumer.no_ack:
+                self._keep(self._index(message), seq, message, ledger, number)
+            consumer.send(seq, message, False)
             return True
         if ttl == 0:
             queue.expired_count += 1
@@ -150,18 +168,53 @@ class Ruled:
             return True
         return rules.max_bytes >= 0 and queue.ready_bytes + size > rules.max_bytes
 
-    def _push(self, message: Message) -> None:
+    def _push(
+        self, message: Message, stored: bool, ledger: "ConfirmLedger | None", number: i64
+    ) -> None:
         queue = self.queue
         queue.ready_bytes += message.size
-        if queue.rules.max_priority == 0:
-            queue.backlog.push(message)
-            return
+        seq = queue.next_seq
+        queue.next_seq = seq + 1
         index = self._index(message)
-        self._level(index).backlog.push(message)
+        if stored:
+            self._keep(index, seq, message, ledger, number)
+        self._level(index).backlog.push(message, seq)
         if index > 0:
             queue.upper += 1
 
+    def _keep(
+        self,
+        index: i64,
+        seq: i64,
+        message: Message,
+        ledger: "ConfirmLedger | None",
+        number: i64,
+    ) -> None:
+        """Write a message of a level down."""
+        level = self._level(index)
+        if level.index is None:
+            level.index = self.queue.index_of_level(index)
+            paging = level.backlog.paging
+            if paging is not None:
+                paging.index = level.index
+        if level.index is not None:
+            self.queue.keep(level.index, seq, message, ledger, number)
+
+    def index_of(self, message: Message) -> QueueIndex | None:
+        """What the store has of the messages of this one's level."""
+        level = self.levels[self._index(message)]
+        return None if level is None else level.index
+
+    def restore(self, index: i64, level_index: QueueIndex) -> Level:
+        """A level above the lowest that the store has messages of (at a start)."""
+        level = self._level(index)
+        level.index = level_index
+        self.queue.upper += level_index.live
+        return level
+
     def _index(self, message: Message) -> i64:
+        if self.queue.rules.max_priority == 0:
+            return 0
         priority = ((message.traits >> P_PRIORITY_SHIFT) & P_PRIORITY_MASK) - 1
         if priority <= 0:
             return 0
@@ -177,6 +230,9 @@ class Ruled:
         level = self.levels[index]
         if level is None:
             level = Level(Backlog(), Returned())
+            storage = self.queue.turn.storage
+            if storage is not None:
+                level.backlog.paging = Paging(storage, self.queue, level.backlog, None)
             self.levels[index] = level
         return level
 
@@ -199,11 +255,11 @@ class Ruled:
         """Hand out, expire and drop up to `most` ready messages; True if more could go."""
         queue = self.queue
         left = self._trim(most)
-        while queue.ready() > 0:
+        while self._is_here():
             left = self._expire(left)
             if left == 0:
                 return True
-            if queue.ready() == 0:
+            if not self._is_here():
                 break
             consumer = queue.consumers.next()
             if consumer is None:
@@ -212,8 +268,35 @@ class Ruled:
             level = self._first()
             message = self._take(level)
             consumer.send(level.seq, message, level.again)
+            if consumer.no_ack:
+                self._settle(level, message)
+        if queue.out_count > 0 and (queue.consumers.every or not self._is_here()):
+            self.read_ahead()
         self._settle_gate()
         return False
+
+    def _is_here(self) -> bool:
+        """Whether a message waits, and the next one is in memory."""
+        return self.queue.ready() > 0 and self._first().here()
+
+    def _settle(self, level: Level, message: Message) -> None:
+        """What was taken from a level last does not come back."""
+        index = level.index
+        if index is not None and message.traits & P_PERSISTENT != 0:
+            index.settle(level.seq, message.size)
+
+    def read_ahead(self) -> None:
+        """Have the next messages brought into memory."""
+        if self.queue.ready() > 0:
+            paging = self._first().backlog.paging
+            if paging is not None:
+                paging.read_ahead()
+
+    def read_again(self) -> None:
+        """A read of some level failed a while ago."""
+        for level in self.levels:
+            if level is not None and level.backlog.paging is not None:
+                level.backlog.paging.loading = False
 
     def next(self) -> Level | None:
         """Take the next message that is alive for basic.get; the level says what was taken."""
@@ -221,7 +304,7 @@ class Ruled:
         if self._expire(GET_MAX) == 0:
             queue.schedule()
             return None
-        return self._first() if queue.ready() > 0 else None
+        return self._first() if self._is_here() else None
 
     def take(self, level: Level) -> Message:
         """Take what `next` found."""
@@ -259,7 +342,7 @@ class Ruled:
 
     def _arm(self) -> None:
         queue = self.queue
-        if queue.ready() == 0:
+        if not self._is_here():
             return
         at_ns = self._first().first().expires_at
         timer = self.timer
@@ -280,9 +363,12 @@ class Ruled:
                 if rules.delivery_limit >= 0 and count > rules.delivery_limit:
                     queue.over_limit_count += 1
                     self._gone(message, DELIVERY_LIMIT)
+                    stored = self.index_of(message)
+                    if stored is not None and message.traits & P_PERSISTENT != 0:
+                        stored.settle(delivery.seq, message.size)
                     continue
                 message = with_count(message, count)
-            index = self._index(message) if rules.max_priority > 0 else 0
+            index = self._index(message)
             self._level(index).put_back(delivery.seq, message)
             queue.ready_bytes += message.size
             if index > 0:
@@ -295,7 +381,7 @@ class Ruled:
         """Drop what is expired at the head, up to `most`; return what is left of it (TT-3)."""
         queue = self.queue
         now = queue.turn.now_ns
-        while most > 0 and queue.ready() > 0:
+        while most > 0 and self._is_here():
             level = self._first()
             message = level.first()
             if message.expires_at == 0 or message.expires_at > now:
@@ -303,6 +389,7 @@ class Ruled:
             self._take(level)
             queue.expired_count += 1
             self._gone(message, EXPIRED)
+            self._settle(level, message)
             most -= 1
         return most
 
@@ -316,9 +403,15 @@ class Ruled:
             (rules.max_length >= 0 and queue.ready() > rules.max_length)
             or (rules.max_bytes >= 0 and queue.ready_bytes > rules.max_bytes)
         ):
-            message = self._take(self._first())
+            level = self._first()
+            if not level.here():
+                # They go when they have come into memory.
+                self.read_ahead()
+                break
+            message = self._take(level)
             queue.dropped_count += 1
             self._gone(message, MAXLEN)
+            self._settle(level, message)
             most -= 1
         return most
 
@@ -343,9 +436,9 @@ class Ruled:
             if level is None or level is self.lowest:
                 continue
             count += level.count()
-            blocks = level.backlog.drop_all()
-            if blocks is not None:
-                queue.turn.garbage.append(blocks)
+            if level.index is not None:
+                queue.purge_level(level.backlog, level.returned, level.index)
+            drop_blocks(level.backlog, queue.turn)
             level.returned.drop_all(queue.turn)
         self.top = 0
         queue.upper = 0
@@ -356,7 +449,22 @@ class Ruled:
         """The queue is gone: nothing here may keep it in memory."""
         self.queue.turn.timers.cancel(self.timer)
         self.timer.queue = None
+        for level in self.levels:
+            if level is not None and level.backlog.paging is not None:
+                level.backlog.paging.close()
+                level.backlog.paging = None
         self.levels = []
+
+
+def drop_blocks(backlog: Backlog, turn: "Turn") -> None:
+    """Empty a backlog: its memory is freed in slices, its pages at once."""
+    paging = backlog.paging
+    if paging is not None:
+        paging.drop_pages()
+        paging.forget()
+    blocks = backlog.drop_all()
+    if blocks is not None:
+        turn.garbage.append(blocks)
 
 
 def returns_of(message: Message) -> i64:

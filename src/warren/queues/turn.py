@@ -14,6 +14,7 @@ from warren.queues.timer import Timer, Timers
 if TYPE_CHECKING:
     from warren.queues.backlog import Block
     from warren.queues.queue import Queue
+    from warren.queues.storage import Storage
 
 # Messages one queue may hand out in one turn before others have theirs.
 PUMP_MESSAGES: Final = 1024
@@ -81,6 +82,8 @@ class Turn:
     def __init__(self, clock: Clock | None = None) -> None:
         # Only to end a turn of many queues; what happens by the clock happens at `now_ns`.
         self.clock = clock
+        # What the queues share of memory and disk; without it nothing survives the node.
+        self.storage: Storage | None = None
         self.queues: list[Queue] = []
         self.garbage: list[Block] = []
         self.chores: list[Chore] = []

@@ -42,6 +42,10 @@ class Commits:
             self.log.event("info", "metadata.recovered", {"ticket": ticket})
         self.metadata.committed(ticket)
         self.hub.committed = ticket
+        storage = self.hub.broker.turn.storage
+        if storage is not None:
+            storage.on_metadata(ticket)
+            self.hub.safe_batch = storage.persistence.safe_batch
         if self.hub.held:
             self.hub.begin()
             self.hub.release()

@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
 def queue_row(queue: Queue) -> QueueRow:
     """Return the numbers of a queue."""
-    backlog = queue.backlog
     return (
         queue.vhost,
         queue.name,
@@ -42,7 +41,7 @@ def queue_row(queue: Queue) -> QueueRow:
         int(queue.unacked_count),
         int(queue.ready_bytes),
         len(queue.consumers.every),
-        int(backlog.head_seq + backlog.count),
+        int(queue.next_seq),
         int(queue.settled_count),
         in_force(queue).policy,
         "running" if not queue.gate & GATE_SUSPENDED else "suspended",

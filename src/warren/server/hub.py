@@ -74,6 +74,7 @@ class Link:
             return
         output = connection.output
         output.hold = 0
+        output.hold_batch = 0
         if connection.phase != RUNNING or output.torn:
             # The peer has half a frame, or a farewell: there is nothing that could follow it.
             connection.lost(error.text())
@@ -115,6 +116,8 @@ class Hub:
         # The last ticket of the metadata that is committed, and the links that wait for later ones.
         self.committed: i64 = 0
         self.held: list[Link] = []
+        # The last batch of the journal that was told to be safe.
+        self.safe_batch: i64 = 0
         # The alarm clock of the turn's timers, and the time it is set to.
         self.waker: asyncio.TimerHandle | None = None
         self.wake_ns: i64 = 0
@@ -140,7 +143,11 @@ class Hub:
     def end_turn(self) -> None:
         self.turn_pending = False
         self.turns += 1
-        more = self.broker.turn.run()
+        turn = self.broker.turn
+        more = turn.run()
+        if turn.storage is not None:
+            # Before anything is sent: the disk works meanwhile.
+            turn.storage.persistence.end_turn()
         if self.broker.turn.failures:
             self.tell_failures()
         for output in self.outbox.take_dirty():
@@ -201,7 +208,25 @@ class Hub:
         self.held = []
         for link in held:
             link.held = False
-            link.refuse(error)
+            connection = link.connection
+            if connection is not None and not self.lost(connection):
+                link.keep_back()
+            else:
+                link.refuse(error)
+
+    def lost(self, connection: "Connection") -> bool:
+        """Whether what a connection was promised is lost with the store that failed."""
+        storage = self.broker.turn.storage
+        output = connection.output
+        if output.hold > self.committed and self.broker.metadata.backend.failure:
+            return True
+        broken = storage is not None and bool(storage.journal.broken)
+        return broken and output.hold_batch > self.safe_batch
+
+    def is_held(self, connection: "Connection") -> bool:
+        """Whether what a connection is about to be told is not stored yet."""
+        output = connection.output
+        return output.hold > self.committed or output.hold_batch > self.safe_batch
 
     def start_ticking(self) -> None:
         self.last_tick_ns = self.clock.monotonic_ns()

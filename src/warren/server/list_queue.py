@@ -26,16 +26,16 @@ QueueCell = Cell[Queue]
 
 
 def head(queue: Queue) -> Message | None:
-    """Return the message that would be delivered next."""
+    """Return the message that would be delivered next, if it is in memory."""
     if queue.ready() == 0:
         return None
     if queue.upper > 0 and queue.ruled is not None:
         for level in reversed(queue.ruled.levels):
             if level is not None and level.count() > 0:
-                return level.first()
+                return level.first() if level.here() else None
     if queue.returned.heap:
         return queue.returned.heap[0].message
-    return queue.backlog.peek()
+    return queue.backlog.peek() if queue.backlog.here > 0 else None
 
 
 def head_timestamp(queue: Queue) -> int | None:
@@ -55,8 +55,8 @@ def queue_type(queue: Queue) -> str:
 
 def memory(queue: Queue) -> int:
     """Estimate what the queue holds in memory."""
-    count: i64 = queue.ready() + queue.unacked_count
-    return QUEUE_COST + MESSAGE_COST * int(count) + int(queue.ready_bytes)
+    count: i64 = queue.ready() + queue.unacked_count - queue.out_count
+    return QUEUE_COST + MESSAGE_COST * int(count) + int(queue.ready_bytes - queue.out_octets)
 
 
 def capacity(queue: Queue) -> int:
@@ -105,13 +105,13 @@ _MESSAGES: Final[dict[str, QueueCell]] = {
     "messages": lambda one: int(one.ready() + one.unacked_count),
     "messages_ready": lambda one: int(one.ready()),
     "messages_unacknowledged": lambda one: int(one.unacked_count),
-    "messages_ram": lambda one: int(one.ready() + one.unacked_count),
-    "messages_ready_ram": lambda one: int(one.ready()),
+    "messages_ram": lambda one: int(one.ready() + one.unacked_count - one.out_count),
+    "messages_ready_ram": lambda one: int(one.ready() - one.out_count),
     "messages_unacknowledged_ram": lambda one: int(one.unacked_count),
     "messages_persistent": _nothing,
     "message_bytes": lambda one: int(one.ready_bytes),
     "message_bytes_ready": lambda one: int(one.ready_bytes),
-    "message_bytes_ram": lambda one: int(one.ready_bytes),
+    "message_bytes_ram": lambda one: int(one.ready_bytes - one.out_octets),
     "message_bytes_unacknowledged": _nothing,
     "message_bytes_persistent": _nothing,
     "head_message_timestamp": head_timestamp,

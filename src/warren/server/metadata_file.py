@@ -157,6 +157,7 @@ def _bring_up(opened: sqlite3.Connection, path: Path) -> None:
         )
     if version == VERSION:
         return
+    opened.create_function("row_crc", -1, lambda *row: checksum(row), deterministic=True)
     opened.execute("BEGIN IMMEDIATE")
     if version == 0:
         steps = schema()

@@ -47,9 +47,24 @@ from warren.vhost.change import (
 )
 
 APPLICATION: Final = 0x57524E31
-VERSION: Final = 1
-# From a version to the statements that make the next one of it.
-UPGRADES: Final[Mapping[int, tuple[str, ...]]] = MappingProxyType({})
+VERSION: Final = 2
+# From a version to the statements that make the next one of it. `row_crc` is `checksum`; a row
+# whose checksum was wrong keeps a wrong one.
+UPGRADES: Final[Mapping[int, tuple[str, ...]]] = MappingProxyType(
+    {
+        # Queues know their incarnation; 0 is given one with the next start.
+        1: (
+            "CREATE TABLE queue_2 (vhost TEXT NOT NULL, name TEXT NOT NULL, "
+            "auto_delete INTEGER NOT NULL, arguments BLOB NOT NULL, incarnation INTEGER NOT NULL, "
+            "crc INTEGER NOT NULL, PRIMARY KEY (vhost, name)) WITHOUT ROWID",
+            "INSERT INTO queue_2 SELECT vhost, name, auto_delete, arguments, 0, "
+            "CASE WHEN crc = row_crc(vhost, name, auto_delete, arguments) "
+            "THEN row_crc(vhost, name, auto_delete, arguments, 0) ELSE -1 END FROM queue",
+            "DROP TABLE queue",
+            "ALTER TABLE queue_2 RENAME TO queue",
+        )
+    }
+)
 
 Value = str | int | bytes
 Row = tuple[Value, ...]
@@ -110,7 +125,9 @@ EXCHANGE: Final = Table(
     ("kind TEXT", "auto_delete INTEGER", "internal INTEGER", "arguments BLOB"),
 )
 QUEUE: Final = Table(
-    "queue", ("vhost TEXT", "name TEXT"), ("auto_delete INTEGER", "arguments BLOB")
+    "queue",
+    ("vhost TEXT", "name TEXT"),
+    ("auto_delete INTEGER", "arguments BLOB", "incarnation INTEGER"),
 )
 BINDING: Final = Table(
     "binding",
@@ -167,7 +184,8 @@ def row_of(change: Change) -> tuple[Table, Row] | None:
         case BindingPut():
             return BINDING, _binding(change)
         case QueuePut(vhost=vhost, name=name):
-            return QUEUE, (vhost, name, int(change.auto_delete), change.arguments)
+            rest = int(change.auto_delete), change.arguments, change.incarnation
+            return QUEUE, (vhost, name, *rest)
         case ExchangePut(vhost=vhost, name=name):
             flags = int(change.auto_delete), int(change.internal)
             return EXCHANGE, (vhost, name, change.kind, *flags, change.arguments)
@@ -314,6 +332,7 @@ def _topology_change(table: Table, row: Row) -> Change:
                 durable=True,
                 auto_delete=bool(row[2]),
                 arguments=octets[3],
+                incarnation=cast("int", row[4]),
             )
         case _:
             return BindingPut(

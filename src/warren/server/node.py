@@ -14,12 +14,15 @@ call drops at once.
 
 import asyncio
 import gc
+from collections.abc import Sequence
 from typing import Final, Protocol, final
 
 import warren
 from warren.core import AmqpError, Clock, reply
 from warren.core.log import EventLog
-from warren.flow import Change, Edge
+from warren.core.seam import Files
+from warren.flow import Change as AlarmChange
+from warren.flow import Edge
 from warren.protocol.value import Table, field
 from warren.runtime import SystemRandom
 from warren.security import Attempts, Mechanisms, Permissions, UserStore
@@ -33,6 +36,7 @@ from warren.server.feed import Feeds
 from warren.server.hub import Hub
 from warren.server.listener import Listeners
 from warren.server.memory import MemoryMonitor
+from warren.server.message_store import MessageStore
 from warren.server.metadata_store import Store
 from warren.server.node_view import View
 from warren.server.notify import Notifier
@@ -40,6 +44,7 @@ from warren.server.tls import Tls
 from warren.session import SessionSettings
 from warren.session.handshake import SERVER_CAPABILITIES
 from warren.vhost import Broker
+from warren.vhost.change import Change
 
 # How long clients have to answer the close of a stopping node.
 STOP_WAIT_S: Final = 3.0
@@ -103,6 +108,7 @@ class Node:
         log: NodeLog,
         notifier: Notifier | None = None,
         store: Store | None = None,
+        files: Files | None = None,
     ) -> None:
         self.settings = settings
         self.loop = loop
@@ -129,6 +135,8 @@ class Node:
         self.random = random
         # Without one, metadata is in memory only.
         self.store = store
+        # Without files, messages are in memory only.
+        self.messages = None if files is None else MessageStore(self, files)
         if store is not None:
             self.restore(store)
         self.tls = Tls(settings, clock, log)
@@ -146,12 +154,19 @@ class Node:
     def restore(self, store: Store) -> None:
         """Make true what was true when the node ended."""
         began = self.clock.monotonic_ns()
-        changes = store.read()
+        changes: Sequence[Change] = store.read()
+        fresh: list[Change] = []
+        if self.messages is not None:
+            numbered = self.messages.open(changes)
+            fresh = [new for old, new in zip(changes, numbered, strict=True) if old is not new]
+            changes = numbered
         problems = self.broker.metadata.restore(changes)
         for problem in problems[:PROBLEMS_MAX]:
             self.log.event("error", "metadata.not_restored", {"problem": problem})
         store.start(self.loop.call_soon_threadsafe, self.commits)
         self.broker.metadata.backend = store
+        if fresh:
+            self.broker.metadata.followed(fresh)
         took_ms = (self.clock.monotonic_ns() - began) // 1_000_000
         self.log.event(
             "info",
@@ -204,7 +219,7 @@ class Node:
             facts |= {"used": self.memory.used, "limit": self.memory.limit}
         self.log.event("warning", edge.change.value, facts)
         self.tell_alarms()
-        if edge.change is Change.SET:
+        if edge.change is AlarmChange.SET:
             gc.collect()
 
     def tell_brakes(self) -> None:
@@ -263,6 +278,8 @@ class Node:
         finally:
             self.stop_beats()
             self.hub.stop_waking()
+            if self.messages is not None:
+                await self.messages.close()
             if self.store is not None:
                 self.store.close()
         self.log.event("info", "node.stopped", {"node": self.settings.node_name})

@@ -10,6 +10,7 @@ import gc
 import signal
 
 from warren.runtime import SystemClock
+from warren.runtime.files import SystemFiles
 from warren.runtime.lock import FileLock
 from warren.runtime.loop import loop_name, new_loop
 from warren.runtime.process import raise_descriptor_limit
@@ -51,10 +52,11 @@ def run(settings: Settings) -> int:
 def _node(
     settings: Settings, loop: asyncio.AbstractEventLoop, clock: SystemClock, log: Log
 ) -> Node:
-    store = None
+    store = files = None
     if settings.metadata_store == "disk":
         store = MetadataStore(settings.data_dir / FILE_NAME)
-    return Node(settings, loop, clock, log, notifier(), store)
+        files = SystemFiles(settings.data_dir)
+    return Node(settings, loop, clock, log, notifier(), store, files)
 
 
 async def _serve(app: App, settings: Settings, log: Log) -> None:

@@ -127,7 +127,7 @@ class SocketLink(Link):
             return
         if connection.reading != self.reading:
             self.look()
-        if connection.output.hold > self.hub.committed:
+        if self.hub.is_held(connection):
             if self.writing:
                 self.writing = False
                 self.loop.remove_writer(self.descriptor)

@@ -98,7 +98,7 @@ class TlsLink(Link, asyncio.Protocol):
         if connection.reading != self.reading:
             self.look()
         output = connection.output
-        if output.hold > self.hub.committed:
+        if self.hub.is_held(connection):
             self.keep_back()
             return
         parts = output.take()

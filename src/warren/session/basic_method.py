@@ -20,6 +20,7 @@ from warren.queues import Consumer, Delivery
 from warren.queues.queue import Got
 from warren.routing import queue_label
 from warren.security import Access
+from warren.session import parking
 from warren.session.access import check_access
 from warren.session.channel import Channel
 from warren.session.publish import write_content
@@ -148,6 +149,11 @@ def on_get(connection: "Connection", channel: Channel, method: BasicGet) -> None
     check_access(connection, Access.READ, name, "queue")
     queue = existing(connection, name)
     got = queue.get()
+    if got is None and queue.is_behind():
+        # The channel stands still until the message is in memory; what follows keeps its order.
+        parking.wait(connection, channel, method.encode())
+        queue.wait_here(channel)
+        return
     if got is None:
         connection.output.write(frame(1, channel.number, BASIC_GET_EMPTY))
         return

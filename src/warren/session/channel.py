@@ -135,6 +135,10 @@ class Channel(ConsumerOwner):
         """A queue has taken what it held of this channel, or is gone."""
         self.connection.on_queue_open(self, name)
 
+    def on_messages_here(self) -> None:
+        """Messages that a basic.get waits for came into memory."""
+        self.connection.on_messages_here(self)
+
     def add_consumer(self, consumer: Consumer) -> None:
         self.consumers[consumer.tag] = consumer
         self.outlet.consumers.append(consumer)
@@ -183,6 +187,7 @@ class Channel(ConsumerOwner):
         totals.acknowledged += self.acknowledged
         if self.ledger is not None:
             totals.confirmed += self.ledger.told
+            self.ledger.closed = True
         self.published = 0
         self.outlet.delivered = 0
         self.acknowledged = 0

@@ -214,6 +214,14 @@ class Connection:
         ticket = i64(self.broker.metadata.ticket_of(self.vhost().name, name))
         output.hold = max(output.hold, ticket)
 
+    def hold_for_store(self) -> None:
+        """Answer when everything that was written down so far is on the disk (TX-3)."""
+        storage = self.broker.turn.storage
+        if storage is not None:
+            batch = storage.open_batch()
+            if batch > 0:
+                self.output.hold_batch = max(self.output.hold_batch, batch)
+
     # -- octets in -----------------------------------------------------------------------------
 
     def receive(self, data: bytes) -> None:
@@ -380,11 +388,11 @@ class Connection:
         if ledger is None:
             single = route.single
             if single is not None:
-                if single.publish(message, None, 0) == HELD:
+                if single.publish(message, None, 0) >= HELD:
                     publish.on_held(channel, single)
                 return done
             for target in route.targets:
-                if target.publish(message, None, 0) == HELD:
+                if target.publish(message, None, 0) >= HELD:
                     publish.on_held(channel, target)
             return done
         publish.to_queues_confirmed(channel, ledger, route, message)
@@ -424,6 +432,12 @@ class Connection:
             parking.apply(self, self.publisher.on_alarm(self.broker.alarms.any()))
             if self.ledgers:
                 self.flush_confirms()
+
+    def on_messages_here(self, channel: Channel) -> None:
+        """What a basic.get of this channel waits for is in memory, or gone."""
+        parking.go_on(self, channel)
+        if self.ledgers:
+            self.flush_confirms()
 
     def on_queue_open(self, channel: Channel, name: str) -> None:
         """A queue has taken the publishes of this channel that it held."""

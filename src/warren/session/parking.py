@@ -134,6 +134,25 @@ def _resume(connection: "Connection") -> None:
         connection.output.open()
 
 
+def wait(connection: "Connection", channel: Channel, payload: bytes) -> None:
+    """Put a method first in line, for what it asks is not in memory yet."""
+    if channel.parked is None:
+        park(connection, channel, 1, payload)
+    else:
+        channel.parked.appendleft(ParkedFrame(1, payload))
+        connection.parked_bytes += len(payload) + FRAME_COST
+
+
+def go_on(connection: "Connection", channel: Channel) -> None:
+    """Handle what a channel parked for its own sake, unless its connection is blocked as well."""
+    if channel.parked is None or connection.publisher.parking:
+        return
+    connection.parked_channels.pop(channel.number, None)
+    _replay(connection, channel)
+    if not connection.reading:
+        _resume(connection)
+
+
 def _replay(connection: "Connection", channel: Channel) -> None:
     frames = channel.take_parked()
     while frames:

@@ -272,7 +272,7 @@ def hand_over(channel: Channel, route: Route, message: Message) -> None:
         to_queues_confirmed(channel, ledger, route, message)
         return
     for target in route.targets:
-        if target.publish(message, None, 0) == HELD:
+        if target.publish(message, None, 0) >= HELD:
             on_held(channel, target)
 
 

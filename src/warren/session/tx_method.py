@@ -51,7 +51,7 @@ def on_commit(connection: "Connection", channel: Channel) -> None:
             answer = target.publish(item.message, None, 0)
             if answer == REFUSED:
                 refused = True
-            elif answer == HELD:
+            elif answer >= HELD:
                 publish.on_held(channel, target)
     channel.outlet.deferred = 0
     for settlement in tx.settlements:
@@ -62,6 +62,7 @@ def on_commit(connection: "Connection", channel: Channel) -> None:
             reject(channel, settlement.deliveries, settlement.requeue)
     if refused:
         raise AmqpError(reply.PRECONDITION_FAILED, "partial tx completion")
+    connection.hold_for_store()
     connection.output.write(frame(1, channel.number, TX_COMMIT_OK))
 
 

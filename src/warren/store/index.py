@@ -158,6 +158,8 @@ class QueueIndex:
         self.run_bytes: i64 = 0
         self.dropped: list[Segment] = []
         self.gone = False
+        # Some message that entered has an expiry: the head has to be looked at after a start.
+        self.expires = False
 
     # -- entering --------------------------------------------------------------------------------
 
@@ -263,14 +265,60 @@ class QueueIndex:
         self.journal.settle(self.ident, seq, self.next_seq - seq, body_bytes)
         self._join_batch()
 
+    def settle_all_from(self, seq: i64) -> None:
+        """All live ids from this one on are settled, whatever their bodies: a purge."""
+        before = self.live
+        self.write_run()
+        self.replay_settled(seq, self.next_seq - seq)
+        gone = before - self.live
+        if gone == 0:
+            return
+        # What is left is out with consumers; about so many octets of all are theirs.
+        octets = self.live_bytes if self.live == 0 else self.live_bytes // before * gone
+        self.live_bytes -= octets
+        self.journal.settle(self.ident, seq, self.next_seq - seq, octets)
+        self._join_batch()
+
+    def first_live(self) -> i64:
+        """The first live id; the caller knows that there is one."""
+        lowest: Segment | None = None
+        for segment in self.segments.values():
+            if segment.live > 0 and (lowest is None or segment.number < lowest.number):
+                lowest = segment
+        assert lowest is not None
+        seq = lowest.number << SEGMENT_SHIFT
+        while lowest.is_settled(seq):
+            seq += 1
+        return seq
+
+    def _settle_whole(self, segment: Segment) -> None:
+        """Everything in a segment is settled."""
+        self.live -= segment.live
+        segment.live = 0
+        if segment is not self.last:
+            self.leave(segment)
+            return
+        count = segment.end - (segment.number << SEGMENT_SHIFT)
+        settled = vec[u8]()
+        while count >= 8:
+            settled = append(settled, u8(255))
+            count -= 8
+        segment.settled = append(settled, u8((1 << count) - 1))
+
     def replay_settled(self, seq: i64, count: i64) -> bool:
-        """These ids are settled, as far as they entered; True if that was news."""
+        """These ids are settled, as far as they entered; True if that was news.
+
+        A whole segment costs no more than one id: a purge takes ten million at once.
+        """
         news = False
         end = seq + count
         while seq < end:
             segment = self.segments.get(int(seq >> SEGMENT_SHIFT))
             following = ((seq >> SEGMENT_SHIFT) + 1) << SEGMENT_SHIFT
-            if segment is not None:
+            if segment is not None and seq & SEGMENT_MASK == 0 and segment.end <= end:
+                news = news or segment.live > 0
+                self._settle_whole(segment)
+            elif segment is not None:
                 stop = min(end, segment.end)
                 while seq < stop and segment.live > 0:
                     if self._settled(seq):

@@ -83,6 +83,8 @@ class Journal:
         # The lsn of the next record but for what the writer holds.
         self.base: i64 = lsn + BATCH_HEADER
         self.broken = ""
+        # Octets of the batch that is on its way.
+        self.sealed_bytes: i64 = 0
         # Queues with settled messages that are not written yet.
         self.running: list[QueueIndex] = []
 
@@ -151,11 +153,16 @@ class Journal:
         """Octets of records that no batch holds yet."""
         return self.base + len(self.writer) - self.batch.lsn - BATCH_HEADER
 
+    def behind(self) -> i64:
+        """Octets that are written down and not on the disk yet."""
+        return self.pending() + self.sealed_bytes
+
     def seal(self) -> Batch:
         """Close the open batch for a commit, and open the next one."""
         self._flush_writer()
         batch = self.batch
         batch.size = self.base - batch.lsn - BATCH_HEADER
+        self.sealed_bytes = batch.size
         self.batch = Batch(batch.number + 1, batch.end())
         self.base = self.batch.lsn + BATCH_HEADER
         return batch

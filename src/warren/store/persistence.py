@@ -26,7 +26,7 @@ from warren.store.journal import Batch, Journal
 from warren.store.journal_file import JournalFile
 from warren.store.reading import Reading
 from warren.store.segment import queue_folder
-from warren.store.state import encode_queue
+from warren.store.state import CLEAN, encode_mark, encode_queue, encode_runs
 from warren.store.state_log import StateJob, StateLog
 
 if TYPE_CHECKING:
@@ -46,6 +46,9 @@ SLICE: Final = 256
 
 class Owner(Protocol):
     """Who hears what the layer cannot decide."""
+
+    def ticket(self) -> int:
+        """The number of the metadata's last change: what is written now may rest on it."""
 
     def on_committed(self) -> None:
         """Something may be told to clients now."""
@@ -121,6 +124,11 @@ class Persistence:
         self.idle: Callable[[], None] | None = None
         self.written_bytes = 0
         self.commits = 0
+        # Batches that are on the disk before the metadata they rest on, and what of that is.
+        self.early: list[Batch] = []
+        self.ticket = 0
+        # Every batch up to this one was told to be safe.
+        self.safe_batch: i64 = journal.batch.number - 1
 
     # -- queues ----------------------------------------------------------------------------------
 
@@ -168,13 +176,26 @@ class Persistence:
             self.idle = None
             idle()
 
+    def stop(
+        self,
+        runs: dict[int, list[tuple[int, int]]],
+        ended: "Callable[[StateJob, Exception | None], None]",
+    ) -> None:
+        """Write that this is a clean stop, and what was handed out; nothing may be under way."""
+        marks = [encode_runs(ident, some) for ident, some in runs.items()]
+        marks.append(encode_mark(CLEAN, 0, int(self.journal.committed)))
+        self.lanes.submit(CHECKPOINT, self.state.note({}, marks, [], ended))
+
     def _commit(self) -> None:
         self.committing = True
         batch = self.journal.seal()
+        if self.owner is not None:
+            batch.ticket = self.owner.ticket()
         self.lanes.submit(JOURNAL, CommitJob(self.end, batch, self._on_committed))
 
     def _on_committed(self, job: CommitJob, error: Exception | None) -> None:
         self.committing = False
+        self.journal.sealed_bytes = 0
         batch = job.batch
         if error is not None:
             self._break(f"the journal cannot be written: {error}", batch)
@@ -186,13 +207,33 @@ class Persistence:
             self.files.append(JournalFile(job.file, job.start))
         self.files[-1].add(int(batch.lsn), int(batch.end()), job.sums)
         self._note_queues(self.files[-1], batch)
-        for waiter in batch.waiters:
-            waiter.safe(batch.number)
+        self.early.append(batch)
+        self._tell_safe()
         if self.owner is not None:
             self.owner.on_committed()
         self._note_ready()
         self._consider_checkpoint()
         self.end_turn()
+
+    def _tell_safe(self) -> None:
+        """Tell who waits for batches that rest on nothing that is not stored itself."""
+        early = self.early
+        done = 0
+        for batch in early:
+            if batch.ticket > self.ticket:
+                break
+            done += 1
+            self.safe_batch = batch.number
+            for waiter in batch.waiters:
+                waiter.safe(batch.number)
+        if done:
+            self.early = early[done:]
+
+    def on_metadata(self, ticket: int) -> None:
+        """The metadata is stored up to this ticket."""
+        self.ticket = ticket
+        if self.early:
+            self._tell_safe()
 
     def _note_queues(self, file: JournalFile, batch: Batch) -> None:
         for index in batch.queues:

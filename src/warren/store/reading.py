@@ -33,13 +33,16 @@ SPARSE: Final = 65536
 
 @final
 class ChunkSpan:
-    """A chunk of a segment file."""
+    """A chunk of a segment file: the first id that is asked for, the last one it has."""
 
-    def __init__(self, path: str, offset: int, size: int) -> None:
+    def __init__(self, path: str, seq: int, last: int, offset: int, size: int) -> None:
         self.path = path
+        self.seq = seq
+        self.last = last
         self.offset = offset
         self.size = size
         self.data = b""
+        self.there = True
 
     def read(self, files: "Files", handle: int) -> None:
         self.data = files.read(handle, self.offset, self.size)
@@ -115,7 +118,7 @@ class Reading:
         # Ids below this one have been looked at when the reading is done.
         self.next_seq = seq
         self.ended = ended
-        self.chunk: ChunkSpan | None = None
+        self.chunks: list[ChunkSpan] = []
         self.spans: list[JournalSpan] = []
         self.moved = False
         # First and last id of what was live and cannot be read.
@@ -130,14 +133,29 @@ class Reading:
         index = self.index
         seq = self.seq
         if seq < index.disk_seq:
-            chunk = index.chunk_at(seq)
-            if chunk is not None:
-                path = segment_path(int(index.ident), int(chunk.segment))
-                self.chunk = ChunkSpan(path, int(chunk.offset), int(chunk.size))
-                self.next_seq = chunk.last + 1
+            if self._plan_chunks(seq, most):
                 return True
             seq = index.disk_seq
         return self._plan_journal(seq, committed, files, most)
+
+    def _plan_chunks(self, seq: i64, most: i64) -> bool:
+        """Find the chunks that come next, about so many octets of them."""
+        index = self.index
+        total: i64 = 0
+        while total < most and seq < index.disk_seq:
+            chunk = index.chunk_at(seq)
+            if chunk is None:
+                break
+            if total > 0 and total + chunk.size > most:
+                break
+            path = segment_path(int(index.ident), int(chunk.segment))
+            self.chunks.append(
+                ChunkSpan(path, int(seq), int(chunk.last), int(chunk.offset), int(chunk.size))
+            )
+            total += chunk.size
+            seq = chunk.last + 1
+        self.next_seq = seq
+        return bool(self.chunks)
 
     def _plan_journal(self, seq: i64, committed: i64, files: list[JournalFile], most: i64) -> bool:
         index = self.index
@@ -167,10 +185,8 @@ class Reading:
     def run(self, files: "Files") -> None:
         path = ""
         handle = -1
+        self._run_chunks(files)
         try:
-            if self.chunk is not None:
-                handle = files.open(self.chunk.path)
-                self.chunk.read(files, handle)
             for span in self.spans:
                 if span.path != path:
                     if handle >= 0:
@@ -185,15 +201,38 @@ class Reading:
             if handle >= 0:
                 files.close(handle)
 
+    def _run_chunks(self, files: "Files") -> None:
+        path = ""
+        handle = -1
+        try:
+            for chunk in self.chunks:
+                if chunk.path != path:
+                    if handle >= 0:
+                        files.close(handle)
+                        handle = -1
+                    path = chunk.path
+                    try:
+                        handle = files.open(path)
+                    except FileNotFoundError:
+                        handle = -1
+                if handle < 0:
+                    chunk.there = False
+                else:
+                    chunk.read(files, handle)
+        finally:
+            if handle >= 0:
+                files.close(handle)
+
     def done(self, error: Exception | None) -> None:
         self.ended(self, error)
 
     def records(self) -> list[Publish]:
         """What was read and is still live; then look at `moved` and `lost`."""
         collector = Collector(self.index, self.seq, self.next_seq)
-        if self.chunk is not None:
-            self._take_chunk(self.chunk, collector)
-        elif self.moved:
+        for chunk in self.chunks:
+            if not self._take_chunk(chunk, collector):
+                break
+        if self.moved and not self.chunks:
             self._look_again()
         for span in self.spans:
             if not self.moved:
@@ -201,23 +240,25 @@ class Reading:
             span.data = b""
         return collector.found
 
-    def _take_chunk(self, chunk: ChunkSpan, collector: Collector) -> None:
-        there = self.index.chunk_at(self.seq)
-        if there is None or there.offset != chunk.offset or there.last + 1 != self.next_seq:
+    def _take_chunk(self, chunk: ChunkSpan, collector: Collector) -> bool:
+        """Take what is wanted of a chunk; False if what comes from it on is to be asked again."""
+        there = self.index.chunk_at(chunk.seq)
+        if there is None or there.offset != chunk.offset or there.last != chunk.last:
             # The segment has died meanwhile, and its file may be another one now.
-            self.moved = True
-            return
+            self.moved = chunk.seq == self.seq
+            self.next_seq = chunk.seq
+            return False
         try:
-            if self.moved:
+            if not chunk.there:
                 raise FormatError("the file of the segment is not there")
             check_chunk(chunk.data, chunk.size)
         except FormatError as problem:
-            self.moved = False
             self.problem = f"{chunk.path} at {chunk.offset}: {problem}"
-            self._lose(int(self.seq), int(there.last))
-            return
+            self._lose(chunk.seq, chunk.last)
+            return True
         walk(chunk.data, CHUNK_HEADER, chunk.size, collector)
         chunk.data = b""
+        return True
 
     def _take_span(self, span: JournalSpan, collector: Collector) -> None:
         for place, seq in enumerate(span.seqs):

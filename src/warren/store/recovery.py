@@ -103,6 +103,7 @@ class Recovery:
         self.latest: dict[int, bytes] = {}
         self.replay_lsn = 1
         self.clean_lsn = -1
+        self.state = StateLog(StateEnd(0, 0, 0, 0), {}, 0, 1)
         self.journal_files: list[JournalFile] = []
 
     def run(self) -> tuple[Journal, JournalEnd, StateLog]:
@@ -123,6 +124,7 @@ class Recovery:
         else:
             found.handed_out = {}
         self._clear()
+        self.state = state
         found.queues = len(self.indexes)
         found.messages = sum(int(index.live) for index in self.indexes.values())
         return self.journal, end, state

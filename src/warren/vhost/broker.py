@@ -94,6 +94,15 @@ class Broker:
         # Whether all policies that match a queue or exchange apply, or the first of them (PO-2).
         self.merge_policies = False
         self.turn.now_ns = clock.monotonic_ns()
+        # The last incarnation of a queue that was given; they are given only if there is a store.
+        self.incarnation = 0
+
+    def next_incarnation(self) -> int:
+        """A number no queue of this data folder ever had; 0 when nothing is stored."""
+        if self.turn.storage is None:
+            return 0
+        self.incarnation += 1
+        return self.incarnation
 
     def cluster_name(self) -> str:
         """The name that was given to the cluster; empty when none was."""

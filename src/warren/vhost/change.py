@@ -114,7 +114,11 @@ class ExchangeDelete(Change, frozen=True, kw_only=True):
 
 
 class QueuePut(Change, frozen=True, kw_only=True):
-    """A queue; `owner` is the connection it is exclusive to, 0 without one."""
+    """A queue; `owner` is the connection it is exclusive to, 0 without one.
+
+    `incarnation` tells its messages in the store from those of earlier queues of that name; it is
+    given when the queue is made (`Metadata`).
+    """
 
     vhost: str
     name: str
@@ -122,6 +126,7 @@ class QueuePut(Change, frozen=True, kw_only=True):
     auto_delete: bool = False
     owner: int = 0
     arguments: bytes = b""
+    incarnation: int = 0
 
 
 class QueueDelete(Change, frozen=True, kw_only=True):

@@ -145,6 +145,7 @@ def _put_queue(broker: "Broker", change: QueuePut) -> bool:
         auto_delete=change.auto_delete,
         owner=change.owner,
         arguments=decoded(change.arguments),
+        incarnation=change.incarnation,
     )
     return True
 

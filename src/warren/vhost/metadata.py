@@ -16,6 +16,8 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Protocol, final
 
+import msgspec
+
 from warren.core import AmqpError
 from warren.core.reply import RESOURCE_ERROR
 from warren.security import PatternError
@@ -90,7 +92,8 @@ class Metadata:
         begun = self._begin()
         keeping = False
         try:
-            for change in changes:
+            for one in changes:
+                change = self._numbered(one)
                 if kept(self.broker, change):
                     if self.backend.failure and not self._told_again(change):
                         self._check_backend()
@@ -103,6 +106,14 @@ class Metadata:
         finally:
             self._end(begun)
         return self.ticket if keeping and not self.backend.failure else 0
+
+    def _numbered(self, change: Change) -> Change:
+        """A durable queue gets its incarnation before anybody hears of it."""
+        if isinstance(change, QueuePut) and change.durable and change.owner == 0:
+            number = self.broker.next_incarnation()
+            if number and not change.incarnation:
+                return msgspec.structs.replace(change, incarnation=number)
+        return change
 
     def check(self, change: Change) -> None:
         """Refuse (506) a change that would have to be stored and cannot be, before its answer."""

@@ -98,7 +98,14 @@ class VHost:
         self.changed()
 
     def add_queue(
-        self, name: str, *, durable: bool, auto_delete: bool, owner: int, arguments: Table
+        self,
+        name: str,
+        *,
+        durable: bool,
+        auto_delete: bool,
+        owner: int,
+        arguments: Table,
+        incarnation: int = 0,
     ) -> Queue:
         """Make a queue; the caller has checked that it may."""
         applied, rules = self.policies.rules_for(name, arguments)
@@ -114,6 +121,10 @@ class VHost:
             keeper=self.keeper,
         )
         queue.policy = applied
+        queue.incarnation = incarnation
+        storage = self.turn.storage
+        if storage is not None and incarnation:
+            storage.join(queue)
         self.queues[name] = queue
         self.sinks[name] = self.routing.add_queue(name, queue)
         self.changed()
@@ -141,6 +152,12 @@ class VHost:
     def cut_queue(self, queue: Queue) -> None:
         """End a queue and leave its bindings to the sweep."""
         del self.queues[queue.name]
+        if queue.index is not None and self.turn.storage is not None:
+            # The deletion of the queue is about to be stored, or that of its vhost was.
+            ticket = self.broker.metadata.ticket
+            if self.broker.vhosts.get(self.name) is self:
+                ticket += 1
+            self.turn.storage.leave(queue, ticket)
         self.routing.remove_queue(self.sinks.pop(queue.name))
         self.changed()
         for consumer in queue.close():

@@ -1,0 +1,274 @@
+"""What the queues of one node share of memory and disk: the store, page files, and their limits.
+
+Hangs on `Turn.storage`, where every queue finds it; a node without a disk has none, and then
+nothing survives it and nothing leaves memory. `Paging` decides for one backlog; what concerns all of
+them is here: how much each may keep in memory, who waits for a commit, and the time of the wall
+that expiries are stored in.
+"""
+
+from typing import TYPE_CHECKING, Final, final
+
+from librt.strings import BytesWriter
+from mypy_extensions import i64
+
+from warren.queues.message import Message
+from warren.queues.paging import Paging, message_of
+from warren.queues.timer import Timer
+from warren.store.index import QueueIndex
+from warren.store.pages import PageRead, Pages, PageWrite
+from warren.store.persistence import Persistence
+from warren.store.record import PERSISTENT, Publish, join_keys, write_publish
+
+if TYPE_CHECKING:
+    from warren.core.log import EventLog
+    from warren.queues.queue import Queue
+    from warren.queues.turn import Turn
+
+# Durable messages of a queue that stay in memory by default, in octets.
+RESIDENT_OCTETS: Final[i64] = 32 * 1024 * 1024
+UNLIMITED: Final[i64] = 1 << 62
+# Octets on their way to the journal above which publishers are slowed down, and below which not
+# any more.
+PENDING_MAX: Final[i64] = 32 * 1024 * 1024
+REST_NS: Final[i64] = 1_000_000_000
+# The store knows a level of a queue by the queue's incarnation and, in these bits, its priority.
+LEVEL_BITS: Final = 8
+
+
+@final
+class RestTimer(Timer):
+    """A queue whose messages could not be read tries again."""
+
+    def __init__(self, queue: "Queue") -> None:
+        super().__init__()
+        self.queue = queue
+
+    def fire(self, now_ns: i64) -> None:
+        self.queue.on_rested()
+
+
+@final
+class Storage:
+    def __init__(
+        self,
+        turn: "Turn",
+        log: "EventLog",
+        persistence: Persistence,
+        pages: Pages,
+        *,
+        epoch_ns: int,
+        resident_octets: int = 32 * 1024 * 1024,
+    ) -> None:
+        self.turn = turn
+        self.log = log
+        self.persistence = persistence
+        self.journal = persistence.journal
+        self.pages = pages
+        # Wall clock minus the node's clock.
+        self.epoch_ns: i64 = epoch_ns
+        self.resident_octets: i64 = resident_octets
+        # Memory runs low: transient messages go to page files, too.
+        self.pressed = False
+        # The disk runs low: nothing that is transient is written to it (DA-2).
+        self.disk_low = False
+        # Backlogs with blocks that wait for a commit.
+        self.waiting: list[Paging] = []
+        # Queues that had more than a block of messages, for whoever looks after memory.
+        self.large: dict[int, Queue] = {}
+        # Queues that are slowed down because the journal does not keep up.
+        self.slow: list[Queue] = []
+        self.pending_max = PENDING_MAX
+        # What a start found: whether the last stop was clean, and then what was handed out.
+        self.clean = True
+        self.handed_out: dict[int, list[tuple[int, int]]] = {}
+        # Deleted queues whose deletion is not stored yet: the ticket it has, what the store knows.
+        self.leaving: list[tuple[int, int]] = []
+        self.lost_count: i64 = 0
+
+    # -- queues ----------------------------------------------------------------------------------
+
+    def join(self, queue: "Queue") -> None:
+        """Have what is persistent in a durable queue stored, and take over what is."""
+        for level, ident in enumerate(self.idents_of(queue)):
+            index = self.persistence.indexes.get(ident)
+            if index is None:
+                if level > 0:
+                    # Made when the first message of this priority comes.
+                    continue
+                index = self.persistence.open(ident)
+            queue.join_store(index, level, clean=self.clean, runs=self.handed_out.pop(ident, []))
+
+    def leave(self, queue: "Queue", ticket: int) -> None:
+        """A durable queue is deleted; its files go when that has been stored."""
+        persistence = self.persistence
+        for ident in self.idents_of(queue):
+            index = persistence.indexes.get(ident)
+            if index is not None:
+                persistence.drop(index)
+                self.leaving.append((ticket, ident))
+
+    def idents_of(self, queue: "Queue") -> list[int]:
+        """What the store knows a queue by, from the lowest level up."""
+        lowest = int(queue.incarnation) << LEVEL_BITS
+        return [lowest | level for level in range(int(queue.rules.max_priority) + 1)]
+
+    def on_metadata(self, ticket: int) -> None:
+        """The metadata is stored up to this ticket."""
+        self.persistence.on_metadata(ticket)
+        leaving = self.leaving
+        done = 0
+        for wanted, ident in leaving:
+            if wanted > ticket:
+                break
+            done += 1
+            self.persistence.forget(ident)
+        if done:
+            self.leaving = leaving[done:]
+
+    # -- what is stored --------------------------------------------------------------------------
+
+    def keep(self, index: QueueIndex, seq: i64, message: Message) -> None:
+        """Write a message of a durable queue into the journal."""
+        journal = self.journal
+        keys = message.hidden_keys
+        expires_us: i64 = 0
+        if message.expires_at != 0:
+            expires_us = (message.expires_at + self.epoch_ns) // 1000
+        before = journal.position()
+        lsn = journal.publish(
+            index.ident,
+            seq,
+            PERSISTENT,
+            (self.turn.now_ns + self.epoch_ns) // 1000,
+            expires_us,
+            message.tail,
+            message.props,
+            b"" if keys is None else join_keys(keys),
+            message.body,
+            message.more,
+            message.size,
+            message.traits,
+        )
+        index.enter(seq, lsn, journal.position() - before, message.size)
+        if expires_us != 0:
+            index.expires = True
+
+    def message_of(self, record: Publish) -> Message:
+        return message_of(record, self.epoch_ns)
+
+    def page_writer(self) -> BytesWriter:
+        return BytesWriter()
+
+    def write_record(self, writer: BytesWriter, seq: i64, message: Message) -> None:
+        """Write a message for a page."""
+        keys = message.hidden_keys
+        expires_us: i64 = 0
+        if message.expires_at != 0:
+            expires_us = (message.expires_at + self.epoch_ns) // 1000
+        write_publish(
+            writer,
+            0,
+            seq,
+            0,
+            0,
+            expires_us,
+            message.tail,
+            message.props,
+            b"" if keys is None else join_keys(keys),
+            message.size,
+            message.traits,
+            message.size,
+        )
+        if message.more is None:
+            writer.write(message.body)
+        else:
+            for chunk in message.more:
+                writer.write(chunk)
+
+    # -- memory ----------------------------------------------------------------------------------
+
+    def limit_of(self, queue: "Queue") -> i64:
+        """What the waiting messages of a queue may cost in memory."""
+        if queue.rules.lazy:
+            return 0
+        target = queue.memory_target
+        if target >= 0 and target < self.resident_octets:
+            return target
+        return self.resident_octets
+
+    def may_page(self) -> bool:
+        return not self.disk_low
+
+    def note_large(self, queue: "Queue") -> None:
+        self.large[id(queue)] = queue
+
+    def forget(self, queue: "Queue") -> None:
+        self.large.pop(id(queue), None)
+
+    def write_page(self, page: PageWrite) -> None:
+        self.pages.write(page)
+
+    def read_page(self, page: PageRead) -> None:
+        self.pages.read(page)
+
+    def drop_page(self, file: i64, size: i64) -> None:
+        self.pages.drop(file, size)
+
+    def open_batch(self) -> i64:
+        """The batch to wait for so that all that is written down is safe; 0 when it is."""
+        journal = self.journal
+        if journal.broken:
+            return 0
+        if journal.pending() > 0 or journal.running:
+            return journal.batch.number
+        last = journal.batch.number - 1
+        return last if last > self.persistence.safe_batch else 0
+
+    # -- commits ---------------------------------------------------------------------------------
+
+    def note_waiting(self, paging: Paging) -> None:
+        if not paging.listed:
+            paging.listed = True
+            self.waiting.append(paging)
+
+    def on_committed(self) -> None:
+        """A batch is on the disk: what waited for it may leave memory, slow queues may go on."""
+        if self.waiting:
+            waiting = self.waiting
+            self.waiting = []
+            lsn = self.journal.committed
+            for paging in waiting:
+                paging.listed = False
+                if paging.on_committed(lsn):
+                    self.note_waiting(paging)
+        if self.slow and self.journal.behind() < self.pending_max // 2:
+            slow = self.slow
+            self.slow = []
+            for queue in slow:
+                queue.on_store_open()
+
+    def on_broken(self) -> None:
+        """Nothing is stored any more: who is slowed down for it is not any longer."""
+        slow = self.slow
+        self.slow = []
+        for queue in slow:
+            queue.on_store_open()
+
+    def is_behind(self) -> bool:
+        """Whether more is on its way to the disk than there should be."""
+        return self.journal.behind() > self.pending_max
+
+    def slow_down(self, queue: "Queue") -> None:
+        self.slow.append(queue)
+
+    # -- what goes wrong -------------------------------------------------------------------------
+
+    def tell_lost(self, queue: "Queue", lost: i64, why: str) -> None:
+        self.lost_count += lost
+        fields = {"queue": queue.name, "vhost": queue.vhost, "messages": int(lost), "why": why}
+        self.log.event("error", "queue.messages_lost", fields)
+
+    def rest(self, queue: "Queue", why: str) -> None:
+        fields = {"queue": queue.name, "vhost": queue.vhost, "why": why}
+        self.log.event("error", "queue.read_failed", fields)
+        self.turn.timers.arm(RestTimer(queue), self.turn.now_ns + REST_NS)

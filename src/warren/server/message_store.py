@@ -1,0 +1,274 @@
+"""The message store of a node: opened before anybody connects, closed behind everybody.
+
+Open: the incarnations of the durable queues are known from the metadata, so the store is recovered
+before the queues are made, and each queue takes over what is its own (`Storage.join`).
+
+Close: when the last client is gone and everything is committed, one batch of the state log says
+that the stop was clean, and which messages had been handed out. Whatever ends the process before
+that batch is on the disk makes the stop an unclean one.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final, final
+
+import msgspec
+
+from warren.core import AmqpError, reply
+from warren.queues.backlog import HERE, Backlog
+from warren.queues.queue import Queue
+from warren.queues.storage import LEVEL_BITS, Storage
+from warren.runtime.lanes import ThreadLanes
+from warren.server.view import HealthCheck, HealthReason
+from warren.store.commit import JournalEnd
+from warren.store.index import QueueIndex
+from warren.store.pages import FOLDER as PAGE_FOLDER
+from warren.store.pages import Pages
+from warren.store.persistence import Persistence
+from warren.store.recovery import Found, Recovery
+from warren.store.state_log import StateJob
+from warren.vhost.change import Change, QueuePut, decoded
+
+if TYPE_CHECKING:
+    from warren.core.seam import Files
+    from warren.server.node import Node
+
+# How long a stop waits for the disk.
+STOP_WAIT_S: Final = 30.0
+
+
+@final
+class MessageStore:
+    """The `Owner` of the persistence layer."""
+
+    def __init__(self, node: "Node", files: "Files") -> None:
+        self.node = node
+        self.files = files
+        self.lanes = ThreadLanes(files, node.loop.call_soon_threadsafe)
+        self.found = Found()
+        self.broken = ""
+        self._storage: Storage | None = None
+
+    def open(self, changes: Sequence[Change]) -> list[Change]:
+        """Recover what is stored for the durable queues; return the changes with incarnations."""
+        node = self.node
+        mark = int.from_bytes(node.random.octets(4), "little")
+        known = [ident for change in changes for ident in _idents(change)]
+        self.files.remove_folder(PAGE_FOLDER)
+        recovery = Recovery(self.files, known, mark)
+        _, end, _ = recovery.run()
+        self.found = recovery.found
+        persistence = _persistence(self, recovery, end)
+        storage = Storage(
+            node.broker.turn,
+            node.log,
+            persistence,
+            Pages(self.lanes),
+            epoch_ns=int(node.broker.epoch_ns),
+        )
+        storage.clean = self.found.clean
+        storage.handed_out = self.found.handed_out
+        self._storage = storage
+        persistence.owner = self
+        node.broker.turn.storage = storage
+        node.hub.safe_batch = persistence.safe_batch
+        # A number that no queue had that is forgotten, either: time goes on.
+        highest = self.found.highest >> LEVEL_BITS
+        node.broker.incarnation = max(highest + 1, node.clock.wall_ns() // 1000)
+        self._tell()
+        return [self._numbered(change) for change in changes]
+
+    def _numbered(self, change: Change) -> Change:
+        if isinstance(change, QueuePut) and change.durable and not change.incarnation:
+            number = self.node.broker.next_incarnation()
+            return msgspec.structs.replace(change, incarnation=number)
+        return change
+
+    def _tell(self) -> None:
+        found = self.found
+        log = self.node.log
+        log.event(
+            "info",
+            "store.recovered",
+            {
+                "clean": found.clean,
+                "queues": found.queues,
+                "messages": found.messages,
+                "replayed_bytes": found.replayed_bytes,
+                "torn_bytes": found.torn_bytes,
+            },
+        )
+        for damage in found.damages:
+            fields = {"file": damage.file, "lsn": damage.lsn, "size": damage.size}
+            log.event("error", "store.damaged", fields | {"what": damage.what})
+        if found.damaged:
+            names = len({ident >> LEVEL_BITS for ident in found.damaged})
+            log.event("error", "store.queues_damaged", {"queues": names, "lost": found.lost})
+
+    # -- what the layer asks -----------------------------------------------------------------------
+
+    def ticket(self) -> int:
+        return self.node.broker.metadata.ticket
+
+    def on_committed(self) -> None:
+        hub = self.node.hub
+        hub.begin()
+        storage = self._storage
+        assert storage is not None
+        hub.safe_batch = storage.persistence.safe_batch
+        storage.on_committed()
+        if hub.held:
+            hub.release()
+
+    def on_broken(self, reason: str) -> None:
+        """Nothing can be stored any more: nobody gets a false yes."""
+        self.broken = reason
+        hub = self.node.hub
+        hub.begin()
+        hub.refuse_held(AmqpError(reply.INTERNAL_ERROR, f"messages cannot be stored: {reason}"))
+        storage = self._storage
+        if storage is not None:
+            storage.on_broken()
+
+    def check(self) -> HealthCheck:
+        """What the health of the node says of the message store."""
+        if not self.broken:
+            return HealthCheck(name="message_store", ok=True)
+        return HealthCheck(
+            name="message_store",
+            ok=False,
+            reason=HealthReason.STORE_FAILED,
+            detail=f"persistent messages cannot be stored: {self.broken}",
+            advice="nothing is stored until the node is started again; see the disk and its log",
+        )
+
+    # -- the end -----------------------------------------------------------------------------------
+
+    async def close(self) -> None:
+        """Have everything on the disk, and say that the stop was clean."""
+        storage = self._storage
+        if storage is not None:
+            try:
+                await asyncio.wait_for(self._settle(storage), STOP_WAIT_S)
+            except TimeoutError:
+                self.node.log.event("error", "store.not_closed", {"why": "the disk does not answer"})
+            self.node.broker.turn.storage = None
+        await asyncio.get_running_loop().run_in_executor(None, self.lanes.close)
+
+    async def _settle(self, storage: Storage) -> None:
+        persistence = storage.persistence
+        idle: asyncio.Future[None] = self.node.loop.create_future()
+        persistence.idle = lambda: idle.set_result(None)
+        persistence.end_turn()
+        if persistence.broken:
+            return
+        await idle
+        ended: asyncio.Future[Exception | None] = self.node.loop.create_future()
+
+        def noted(job: StateJob, error: Exception | None) -> None:
+            ended.set_result(error)
+
+        persistence.stop(self._handed_out(), noted)
+        error = await ended
+        if error is not None:
+            self.node.log.event("error", "store.not_closed", {"why": str(error)})
+
+    def _handed_out(self) -> dict[int, list[tuple[int, int]]]:
+        """What comes back as redelivered, by what the store knows the levels by."""
+        found: dict[int, list[tuple[int, int]]] = {}
+        for vhost in self.node.broker.vhosts.values():
+            for queue in vhost.queues.values():
+                if queue.index is not None:
+                    found.update(_handed_out_of(queue))
+        return found
+
+
+def _persistence(owner: MessageStore, recovery: Recovery, end: JournalEnd) -> Persistence:
+    persistence = Persistence(
+        owner.lanes,
+        owner.node.log,
+        recovery.journal,
+        end,
+        recovery.state,
+        recovery.journal_files,
+    )
+    for ident, index in recovery.indexes.items():
+        # A level without messages is made again when it has one.
+        if ident & ((1 << LEVEL_BITS) - 1) == 0 or index.next_seq > 0:
+            persistence.indexes[ident] = index
+    return persistence
+
+
+def _idents(change: Change) -> list[int]:
+    """What the store knows a queue by; nothing for other changes."""
+    if not isinstance(change, QueuePut) or not change.incarnation:
+        return []
+    levels = 1
+    if change.arguments:
+        priority = decoded(change.arguments).get("x-max-priority")
+        if priority is not None and isinstance(priority.value, int):
+            levels = priority.value + 1
+    return [change.incarnation << LEVEL_BITS | level for level in range(levels)]
+
+
+def _handed_out_of(queue: Queue) -> dict[int, list[tuple[int, int]]]:
+    found: dict[int, list[tuple[int, int]]] = {}
+    levels: list[tuple[QueueIndex | None, Backlog, list[int]]] = []
+    if queue.ruled is None:
+        seqs = [int(item.seq) for item in queue.returned.heap]
+        levels.append((queue.index, queue.backlog, seqs))
+    else:
+        for level in queue.ruled.levels:
+            if level is not None:
+                seqs = [int(item.seq) for item in level.returned.heap]
+                levels.append((level.index, level.backlog, seqs))
+    for index, backlog, seqs in levels:
+        if index is not None:
+            runs = _runs(sorted([*seqs, *_again_here(backlog)])) + _again_out(backlog)
+            if runs:
+                found[int(index.ident)] = sorted(runs)
+    return found
+
+
+def _again_here(backlog: Backlog) -> list[int]:
+    """Messages in memory that were handed out before the node started."""
+    seqs: list[int] = []
+    block = backlog.head if backlog.count > 0 else None
+    begin = int(backlog.head_index)
+    while block is not None:
+        if block.place == HERE and block.again:
+            seqs += [int(block.seq_at(place)) for place in range(begin, len(block.items))]
+        begin = 0
+        block = block.next
+    return seqs
+
+
+def _again_out(backlog: Backlog) -> list[tuple[int, int]]:
+    """The same of what is on the disk, as runs."""
+    paging = backlog.paging
+    if paging is None or backlog.outs == 0:
+        return []
+    block = backlog.head
+    while block.place == HERE and block.next is not None:
+        block = block.next
+    first, end = int(block.first), int(paging.again_below)
+    if first >= end:
+        return []
+    if paging.again_runs is None:
+        return [(first, end - first)]
+    return [
+        (max(begin, first), stop - max(begin, first))
+        for begin, stop in paging.again_runs
+        if stop > first
+    ]
+
+
+def _runs(seqs: list[int]) -> list[tuple[int, int]]:
+    """Neighbours as runs: first id, and how many."""
+    runs: list[tuple[int, int]] = []
+    for seq in seqs:
+        if runs and runs[-1][0] + runs[-1][1] == seq:
+            runs[-1] = runs[-1][0], runs[-1][1] + 1
+        else:
+            runs.append((seq, 1))
+    return runs
