@@ -34,6 +34,7 @@ from warren.server.setting import (
     integer,
     names,
     number,
+    pair,
     path,
     read_address,
     setting,
@@ -247,8 +248,89 @@ class Settings:
     vm_memory_high_watermark_absolute: int | None = setting(
         None,
         size(0, 1 << 53, none=True),
-        "the same in bytes; wins over the share",
+        "the same in bytes; the share wins where one source gives both",
         rabbit="vm_memory_high_watermark.absolute",
+    )
+    vm_memory_high_watermark_paging_ratio: float = setting(
+        0.5,
+        number(0, 1024),
+        "share of the limit from which messages leave memory for the disk; above 1: never",
+        rabbit="vm_memory_high_watermark_paging_ratio",
+    )
+    vm_memory_calculation_strategy: str = setting(
+        "rss",
+        choice("rss", "allocated", "erlang", synonyms={"legacy": "erlang"}),
+        "what counts as used memory; all three are the resident memory of the node",
+        rabbit="vm_memory_calculation_strategy",
+    )
+    total_memory_available_override_value: int | None = setting(
+        None,
+        size(1, 1 << 53, none=True),
+        "the machine's memory, instead of what the system tells",
+        rabbit="total_memory_available_override_value",
+    )
+    memory_monitor_interval_ms: int = setting(
+        2500,
+        integer(100, 3_600_000),
+        "how often it is decided how many messages stay in memory",
+        rabbit="memory_monitor_interval",
+    )
+    disk_free_limit: int = setting(
+        50_000_000,
+        size(0, 1 << 60),
+        "free disk space below which the alarm is raised",
+        rabbit="disk_free_limit.absolute",
+    )
+    disk_free_limit_relative: float | None = setting(
+        None,
+        number(0, 1024, none=True),
+        "the same as a share of memory; wins where one source gives both",
+        rabbit="disk_free_limit.relative disk_free_limit.mem_relative",
+    )
+    disk_monitor_failure_retries: int = setting(
+        10,
+        integer(0, 1_000_000),
+        "how often free space is asked for again when it cannot be measured",
+        rabbit="disk_monitor_failure_retries",
+    )
+    disk_monitor_failure_retry_interval_ms: int = setting(
+        120_000,
+        integer(100, 86_400_000),
+        "how long after the last time",
+        rabbit="disk_monitor_failure_retry_interval",
+    )
+    queue_index_embed_msgs_below: int = setting(
+        4096,
+        size(0, 1 << 30),
+        "messages smaller than this are stored in their queue's index; 0: none",
+        rabbit="queue_index_embed_msgs_below",
+    )
+    queue_index_max_journal_entries: int = setting(
+        32_768,
+        integer(1, 1 << 31),
+        "entries of a queue's journal before it is flushed",
+        rabbit="queue_index_max_journal_entries",
+    )
+    queue_resident_bytes: int = setting(
+        32 << 20, size(0, 1 << 53), "bodies of one queue's stored messages that stay in memory"
+    )
+    msg_store_file_size_limit: int = setting(
+        16_777_216,
+        size(1024, 1 << 40),
+        "size from which a new file of the message store is begun",
+        rabbit="msg_store_file_size_limit",
+    )
+    msg_store_credit_disc_bound: tuple[int, int] = setting(
+        (4000, 800),
+        pair(1, 1 << 31),
+        "credit of a queue for writing bodies: initial, and how much is granted at once",
+        rabbit="msg_store_credit_disc_bound",
+    )
+    credit_flow_default_credit: tuple[int, int] = setting(
+        (400, 200),
+        pair(1, 1 << 31),
+        "credit of a connection and of a channel for publishing, likewise",
+        rabbit="credit_flow_default_credit",
     )
     backlog: int = setting(
         1024,
@@ -342,7 +424,7 @@ class Settings:
         if isinstance(value, bool):
             return str(value).lower()
         if isinstance(value, tuple):
-            return ", ".join(value) or "none"
+            return ", ".join(str(one) for one in value) or "none"
         if isinstance(value, Mapping):
             return ", ".join(f"{key}={one}" for key, one in value.items()) or "none"
         return str(value)

@@ -121,12 +121,14 @@ def size(low: int, high: int, *, none: bool = False, zero: bool = False) -> Kind
     return Kind(span, read)
 
 
-def number(low: float, high: float) -> Kind:
-    """A number that may have a fraction."""
-    span = f"a number from {low:g} to {high:g}"
+def number(low: float, high: float, *, none: bool = False) -> Kind:
+    """A number that may have a fraction; with `none`, also the words for "not given"."""
+    span = f"a number from {low:g} to {high:g}" + (" or none" if none else "")
 
     def read(value: object, typed: bool) -> object:
         raw = value
+        if none and isinstance(value, str) and value.strip().lower() in NONE_WORDS:
+            return None
         if isinstance(value, str) and not typed:
             try:
                 value = float(value)
@@ -138,6 +140,21 @@ def number(low: float, high: float) -> Kind:
         if not low <= value <= high:
             raise ValueError(f"expected {span}, got {_shown(raw)}")
         return float(value)
+
+    return Kind(span, read)
+
+
+def pair(low: int, high: int) -> Kind:
+    """Two whole numbers in a range: `400, 200`."""
+    one = integer(low, high)
+    span = f"two whole numbers from {low} to {high}, separated by a comma"
+
+    def read(value: object, typed: bool) -> object:
+        parts = value.split(",") if isinstance(value, str) else value
+        if not isinstance(parts, list | tuple) or len(parts) != 2:
+            raise ValueError(f"expected {span}, got {_shown(value)}")
+        words = isinstance(value, str)
+        return tuple(one.read(part, typed and not words) for part in parts)
 
     return Kind(span, read)
 
