@@ -64,11 +64,16 @@ def status_text(status: "Status", colour: Paint) -> str:
             f"{rates.ack:,.0f} acknowledged, {rates.confirm:,.0f} confirmed",
         ),
         ("memory", _share(status.memory_bytes, status.memory_limit_bytes)),
+        ("disk", _disk(status)),
         ("files", f"{status.descriptors:,} of {status.descriptors_max:,} descriptors"),
         ("data", status.data_dir),
         *_certificate(status.certificate, colour),
         *(
-            ("alarm", colour.bad(f"{one.source}: {one.detail}") + f" (setting {one.setting})")
+            (
+                "alarm",
+                colour.bad(f"{one.source}: {one.detail}")
+                + f" (on {one.node}, setting {one.setting})",
+            )
             for one in status.alarms
         ),
     ]
@@ -76,6 +81,14 @@ def status_text(status: "Status", colour: Paint) -> str:
         rows.append(("alarms", "none"))
     title = f"{status.product} {status.version}, up {duration(status.uptime_ms)}"
     return f"{colour.bold(status.node)}  {title}\n{_aligned(rows)}"
+
+
+def _disk(status: "Status") -> str:
+    limit = size(status.disk_free_limit_bytes)
+    if status.disk_free_bytes is None:
+        why = "not measured yet" if status.disk_monitored else "not looked at"
+        return f"free space is {why}, limit {limit}"
+    return f"{size(status.disk_free_bytes)} free, limit {limit}"
 
 
 def _certificate(found: "CertificateRow | None", colour: Paint) -> list[tuple[str, str]]:

@@ -142,6 +142,10 @@ class NodeState(Struct, frozen=True, kw_only=True, tag_field="change"):
     attempts: dict[str, AttemptCounts]
     certificate_days_left: int | None = None
     certificate_file: str = ""
+    memory_strategy: str = "rss"
+    # None: not measured yet, or not measurable.
+    disk_free: int | None = None
+    disk_free_limit: int = 0
 
 
 Told = (

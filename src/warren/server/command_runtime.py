@@ -11,29 +11,36 @@ from typing import TYPE_CHECKING, Annotated, Literal, final
 
 from msgspec import Meta, Struct
 
-from warren.flow import Alarm, Source
 from warren.server.changing import DONE, Args, Done
 from warren.server.control import Code, Command, ControlError, NoArgs, command
 from warren.server.diagnosis import setting_rows
 from warren.server.logs import LEVELS
-from warren.server.memory import total_bytes
 from warren.server.view import NodeView, SettingRow
 
 if TYPE_CHECKING:
     from warren.server.node import Node
 
 
-class WatermarkArgs(Args, frozen=True, kw_only=True):
-    """A share of the memory, or octets."""
+class LimitArgs(Args, frozen=True, kw_only=True):
+    """A share of the memory, or octets; the octets win, one of the two must be there."""
 
     relative: Annotated[float, Meta(ge=0)] | None = None
     absolute: Annotated[int, Meta(ge=0)] | None = None
 
 
-class WatermarkReply(Struct, frozen=True, kw_only=True):
-    """The limit in octets that it came to."""
+class LimitReply(Struct, frozen=True, kw_only=True):
+    """The limit in octets that it came to; `monitored`: whether anything is held against it."""
 
     limit: int
+    monitored: bool = True
+
+
+class DiskMonitorArgs(Args, frozen=True, kw_only=True):
+    """What is not given stays as it is."""
+
+    enabled: bool | None = None
+    interval_min_ms: Annotated[int, Meta(ge=1, le=3_600_000)] | None = None
+    interval_max_ms: Annotated[int, Meta(ge=1, le=3_600_000)] | None = None
 
 
 class AlarmArgs(Args, frozen=True, kw_only=True):
@@ -58,39 +65,65 @@ class Environment(Struct, frozen=True, kw_only=True):
     settings: tuple[SettingRow, ...]
 
 
+def _share(args: LimitArgs) -> float:
+    if args.relative is None:
+        raise ControlError(Code.BAD_ARGUMENTS, "a share (relative) or octets (absolute) are needed")
+    return args.relative
+
+
 @final
 class _Runtime:
     def __init__(self, node: "Node") -> None:
         self.node = node
 
-    def watermark(self, view: NodeView, args: WatermarkArgs) -> WatermarkReply:
+    def watermark(self, view: NodeView, args: LimitArgs) -> LimitReply:
         memory = self.node.memory
-        total = total_bytes()
         if args.absolute is not None:
-            memory.limit = min(args.absolute, total)
-        elif args.relative is not None:
-            memory.limit = int(args.relative * total)
-        self.node.check_memory()
-        facts = {"limit": memory.limit, "total": total}
-        self.node.log.event("info", "memory.limit_set", facts)
-        return WatermarkReply(limit=memory.limit)
-
-    def set_alarm(self, view: NodeView, args: AlarmArgs) -> Done:
-        if args.source == "memory":
-            self.node.memory.by_hand = True
-            self.node.check_memory()
+            memory.set_absolute(args.absolute)
         else:
-            alarm = Alarm(Source.DISK, self.node.settings.node_name)
-            self.node.tell_edge(self.node.broker.alarms.set(alarm))
+            share = _share(args)
+            if share > 1.0 and not memory.honours_more:
+                message = "The threshold should be a fraction between 0.0 and 1.0"
+                raise ControlError(Code.BAD_ARGUMENTS, message)
+            memory.set_relative(share)
+        self.node.check_memory()
+        return LimitReply(limit=memory.limit)
+
+    def disk_limit(self, view: NodeView, args: LimitArgs) -> LimitReply:
+        disk = self.node.disk
+        if args.absolute is not None:
+            disk.set_absolute(args.absolute)
+        else:
+            disk.set_relative(_share(args))
+        self.node.check_disk()
+        return LimitReply(limit=disk.limit, monitored=not disk.disabled)
+
+    def disk_monitor(self, view: NodeView, args: DiskMonitorArgs) -> Done:
+        disk = self.node.disk
+        least = args.interval_min_ms or disk.interval_min_ms
+        most = args.interval_max_ms or disk.interval_max_ms
+        if least > most:
+            message = f"the shortest interval, {least} ms, is longer than the longest, {most} ms"
+            raise ControlError(Code.BAD_ARGUMENTS, message)
+        disk.interval_min_ms, disk.interval_max_ms = least, most
+        if args.enabled is not None:
+            disk.switch(on=args.enabled)
+        self.node.check_disk()
         return DONE
 
+    def set_alarm(self, view: NodeView, args: AlarmArgs) -> Done:
+        return self._by_hand(args.source, on=True)
+
     def clear_alarm(self, view: NodeView, args: AlarmArgs) -> Done:
-        if args.source == "memory":
-            self.node.memory.by_hand = False
+        return self._by_hand(args.source, on=False)
+
+    def _by_hand(self, source: str, *, on: bool) -> Done:
+        if source == "memory":
+            self.node.memory.by_hand = on
             self.node.check_memory()
         else:
-            alarm = Alarm(Source.DISK, self.node.settings.node_name)
-            self.node.tell_edge(self.node.broker.alarms.clear(alarm))
+            self.node.disk.by_hand = on
+            self.node.check_disk()
         return DONE
 
     def channel_max(self, view: NodeView, args: ChannelMaxArgs) -> Done:
@@ -137,9 +170,23 @@ def commands(node: "Node") -> Iterator[Command]:
     yield command(
         "set_vm_memory_high_watermark",
         "Set the limit of memory.",
-        WatermarkArgs,
-        WatermarkReply,
+        LimitArgs,
+        LimitReply,
         made.watermark,
+    )
+    yield command(
+        "set_disk_free_limit",
+        "Set the limit of free disk space.",
+        LimitArgs,
+        LimitReply,
+        made.disk_limit,
+    )
+    yield command(
+        "set_disk_monitor",
+        "Say whether and how often free disk space is looked at.",
+        DiskMonitorArgs,
+        Done,
+        made.disk_monitor,
     )
     yield command("set_alarm", "Set an alarm by hand.", AlarmArgs, Done, made.set_alarm)
     yield command("clear_alarm", "Clear an alarm set by hand.", AlarmArgs, Done, made.clear_alarm)

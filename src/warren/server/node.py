@@ -22,9 +22,10 @@ from warren.core import AmqpError, Clock, reply
 from warren.core.log import EventLog
 from warren.core.seam import Files
 from warren.flow import Change as AlarmChange
-from warren.flow import Edge
+from warren.flow import Edge, Source
 from warren.protocol.value import Table, field
 from warren.runtime import SystemRandom
+from warren.runtime.memory import MachineGauge
 from warren.security import Attempts, Mechanisms, Permissions, UserStore
 from warren.server.blank import blank_changes
 from warren.server.closing import Closing
@@ -32,7 +33,9 @@ from warren.server.commands import commands
 from warren.server.commits import Commits
 from warren.server.config import Settings
 from warren.server.control import Control
+from warren.server.disk import DiskMonitor
 from warren.server.feed import Feeds
+from warren.server.gauge import Gauge
 from warren.server.hub import Hub
 from warren.server.listener import Listeners
 from warren.server.memory import MemoryMonitor
@@ -49,6 +52,7 @@ from warren.vhost.change import Change
 # How long clients have to answer the close of a stopping node.
 STOP_WAIT_S: Final = 3.0
 MONITOR_S: Final = 1.0
+SET_TEXT: Final = "*** publishers will be blocked until this alarm clears ***"
 # What could not be restored is told one by one up to this many; the number of all is told, too.
 PROBLEMS_MAX: Final = 100
 # The release of the reference whose behaviour clients find here.
@@ -109,6 +113,7 @@ class Node:
         notifier: Notifier | None = None,
         store: Store | None = None,
         files: Files | None = None,
+        gauge: Gauge | None = None,
     ) -> None:
         self.settings = settings
         self.loop = loop
@@ -141,7 +146,9 @@ class Node:
             self.restore(store)
         self.tls = Tls(settings, clock, log)
         self.listeners = Listeners(self.hub, settings, session_settings(settings), self.tls, log)
-        self.memory = MemoryMonitor(settings, self.broker.alarms)
+        gauge = gauge or MachineGauge()
+        self.memory = MemoryMonitor(settings, self.broker.alarms, gauge, log)
+        self.disk = DiskMonitor(settings, self.broker.alarms, gauge, log, self.memory)
         self.view = View(self)
         self.feeds = Feeds(self)
         self.control = Control(self.view, log, commands(self))
@@ -150,6 +157,8 @@ class Node:
         self.running = False
         self.stopped = loop.create_future()
         self.next_monitor: asyncio.TimerHandle | None = None
+        self.next_disk: asyncio.TimerHandle | None = None
+        self.beating = False
 
     def restore(self, store: Store) -> None:
         """Make true what was true when the node ended."""
@@ -191,12 +200,17 @@ class Node:
 
     def start_beats(self) -> None:
         self.hub.start_ticking()
+        self.beating = True
         self.monitor()
+        self.disk.begin()
+        self.check_disk()
 
     def stop_beats(self) -> None:
         self.hub.stop_ticking()
-        if self.next_monitor is not None:
-            self.next_monitor.cancel()
+        self.beating = False
+        for timer in (self.next_monitor, self.next_disk):
+            if timer is not None:
+                timer.cancel()
 
     def monitor(self) -> None:
         """Once a second: memory, and the ends of log storms."""
@@ -210,16 +224,36 @@ class Node:
     def check_memory(self) -> None:
         self.tell_edge(self.memory.check())
 
+    def check_disk(self) -> None:
+        """Measure free space now, and again when it may have run out.
+
+        For whoever a write has failed for lack of space: on the loop's thread only.
+        """
+        if self.next_disk is not None:
+            self.next_disk.cancel()
+            self.next_disk = None
+        self.tell_edge(self.disk.check())
+        wait_ms = self.disk.wait_ms()
+        if wait_ms and self.beating and not self.stopping:
+            self.next_disk = self.loop.call_later(wait_ms / 1000, self.check_disk)
+
     def tell_edge(self, edge: Edge | None) -> None:
-        """An alarm has changed, or has not: the log and the connections hear of it."""
+        """An alarm has changed, or has not: the log and the connections hear of it (AL-4)."""
         if edge is None:
             return
         facts: dict[str, object] = {"source": edge.alarm.source.value, "node": edge.alarm.node}
         if edge.alarm == self.memory.alarm:
             facts |= {"used": self.memory.used, "limit": self.memory.limit}
-        self.log.event("warning", edge.change.value, facts)
-        self.tell_alarms()
+        elif edge.alarm == self.disk.alarm:
+            facts |= {"free": self.disk.free, "limit": self.disk.limit}
         if edge.change is AlarmChange.SET:
+            facts["text"] = SET_TEXT
+        self.log.event("warning", edge.change.value, facts)
+        if edge.everywhere and edge.change is not AlarmChange.SET:
+            facts = {"source": edge.alarm.source.value}
+            self.log.event("warning", "alarm.cleared_everywhere", facts)
+        self.tell_alarms()
+        if edge.change is AlarmChange.SET and edge.alarm.source is Source.MEMORY:
             gc.collect()
 
     def tell_brakes(self) -> None:

@@ -115,6 +115,14 @@ class View:
             rates=self.rates,
             memory_bytes=resident_bytes(),
             memory_limit_bytes=node.memory.limit,
+            memory_total_bytes=node.memory.total,
+            memory_total_assumed=node.memory.honours_more,
+            memory_strategy=node.memory.strategy,
+            memory_watermark_absolute=node.memory.absolute,
+            memory_watermark_relative=node.memory.relative,
+            disk_free_bytes=node.disk.free,
+            disk_free_limit_bytes=node.disk.limit,
+            disk_monitored=not node.disk.disabled,
             descriptors=descriptor_count(),
             descriptors_max=descriptor_count_max(),
             alarms=self._alarms(),
@@ -125,17 +133,20 @@ class View:
         return tuple(
             AlarmRow(
                 source=alarm.source.value,
-                detail=f"{self._alarm_detail(alarm)} on {alarm.node}",
+                node=alarm.node,
+                detail=self._alarm_detail(alarm),
                 setting=ALARM_SETTINGS[alarm.source],
             )
             for alarm in self.node.broker.alarms.in_force()
         )
 
     def _alarm_detail(self, alarm: Alarm) -> str:
-        memory = self.node.memory
-        if alarm != memory.alarm or memory.by_hand:
-            return "set by hand"
-        return f"{memory.used} of {memory.limit} bytes used"
+        memory, disk = self.node.memory, self.node.disk
+        if alarm == memory.alarm and not memory.by_hand:
+            return f"{memory.used} of {memory.limit} bytes used"
+        if alarm == disk.alarm and not disk.by_hand:
+            return f"{disk.free} bytes free, the limit is {disk.limit}"
+        return "set by hand"
 
     def why(self, subject: Subject | None) -> WhyReply:
         waits = self.node.broker.waits
@@ -191,7 +202,7 @@ class View:
                 name="alarms",
                 ok=False,
                 reason=HealthReason(f"{alarms[0].source.value}_alarm"),
-                detail=self._alarm_detail(alarms[0]),
+                detail="; ".join(self._alarm_detail(alarm) for alarm in alarms),
                 advice="publishers are blocked until it ends; see `warren why`",
             )
         )

@@ -4,8 +4,7 @@ A reader takes the raw value as a source gave it: text from `rabbitmq.conf`, the
 command line (`typed=False`), or a typed value from TOML (`typed=True`). It returns the value in its
 own type or raises `ValueError` with a reason that says what was expected and what came.
 
-Units of sizes follow spec rule O-1.11: k, kiB, M, MiB, G, GiB are powers of two, kB, MB, GB
-decimal, none is bytes.
+Sizes have the units of `warren.core.octets`, as on the command line.
 """
 
 import re
@@ -14,6 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final, TypeVar, cast
+
+from warren.core.octets import OctetsError, read_octets
 
 Reader = Callable[[object, bool], object]
 # The new value of a setting with named parts, after one part was given:
@@ -24,20 +25,6 @@ NONE_WORDS: Final = frozenset({"", "none", "infinity", "undefined"})
 _TRUE: Final = frozenset({"true", "on", "yes", "1"})
 _FALSE: Final = frozenset({"false", "off", "no", "0"})
 _INTEGER: Final = re.compile(r"[+-]?[0-9]+\Z")
-_SIZE: Final = re.compile(r"([0-9]+)\s*([A-Za-z]*)\Z")
-_UNITS: Final[Mapping[str, int]] = {
-    "": 1,
-    "b": 1,
-    "k": 1 << 10,
-    "kib": 1 << 10,
-    "m": 1 << 20,
-    "mib": 1 << 20,
-    "g": 1 << 30,
-    "gib": 1 << 30,
-    "kb": 1000,
-    "mb": 1000**2,
-    "gb": 1000**3,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,9 +96,10 @@ def size(low: int, high: int, *, none: bool = False, zero: bool = False) -> Kind
         if isinstance(value, str):
             if none and value.strip().lower() in NONE_WORDS:
                 return None
-            match = _SIZE.match(value.strip())
-            unit = _UNITS.get(match[2].lower()) if match else None
-            octets = int(match[1]) * unit if match and unit else None
+            try:
+                octets = read_octets(value.strip())
+            except OctetsError:
+                octets = None
         if isinstance(octets, bool) or not isinstance(octets, int):
             raise ValueError(f"expected {span}, got {_shown(value)}")
         if not low <= octets <= high and not (zero and octets == 0):

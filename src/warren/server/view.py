@@ -37,6 +37,7 @@ class AlarmRow(Struct, frozen=True, kw_only=True):
     """One alarm in force: its source (memory, disk), the numbers, and the setting that decides."""
 
     source: str
+    node: str
     detail: str
     setting: str
 
@@ -78,6 +79,17 @@ class Status(Struct, frozen=True, kw_only=True):
     rates: Rates
     memory_bytes: int
     memory_limit_bytes: int
+    memory_total_bytes: int = 0
+    # Nobody knows whether there is more: a share above 1 is taken at its word.
+    memory_total_assumed: bool = False
+    memory_strategy: str = "rss"
+    # What the limit was made of: octets, or without them a share.
+    memory_watermark_absolute: int | None = None
+    memory_watermark_relative: float = 0.0
+    # Unknown before the first look, and where it cannot be measured or is not looked at.
+    disk_free_bytes: int | None = None
+    disk_free_limit_bytes: int = 0
+    disk_monitored: bool = True
     descriptors: int
     descriptors_max: int
     alarms: tuple[AlarmRow, ...]

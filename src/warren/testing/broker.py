@@ -44,7 +44,9 @@ DEFAULTS: Final[dict[str, Setting]] = {
     "port": 0,
     "node_name": "warren@testing",
     "heartbeat_s": 0,
-    "vm_memory_high_watermark": 1024,
+    "total_memory_available_override_value": 1 << 48,
+    "vm_memory_high_watermark": 1.0,
+    "disk_free_limit": 0,
     "log_console": False,
 }
 

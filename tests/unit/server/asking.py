@@ -5,6 +5,7 @@ import json
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from tests.support.gauge import FakeGauge
 from tests.support.machine import FakeClock, FakeLog
 from warren.server.config import Settings
 from warren.server.metadata_store import MetadataStore
@@ -34,10 +35,15 @@ class QuietLog(FakeLog):
 class Asker:
     """A node and its control interface; nothing listens."""
 
-    def __init__(self, settings: Settings, store: MetadataStore | None = None) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        store: MetadataStore | None = None,
+        gauge: FakeGauge | None = None,
+    ) -> None:
         self.log = QuietLog()
         loop = asyncio.get_running_loop()
-        self.node = Node(settings, loop, FakeClock(), self.log, None, store)
+        self.node = Node(settings, loop, FakeClock(), self.log, None, store, gauge)
 
     async def ask(self, command: str, **args: Any) -> Any:
         """Return the reply, or the rows of a list; raise `Refused`."""

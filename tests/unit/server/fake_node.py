@@ -89,9 +89,18 @@ class FakeNode:
             rates=Rates(publish=1000.4, deliver=900, ack=800),
             memory_bytes=64 << 20,
             memory_limit_bytes=1 << 30,
+            disk_free_bytes=1 << 20,
+            disk_free_limit_bytes=50_000_000,
             descriptors=20,
             descriptors_max=1024,
-            alarms=(AlarmRow(source="disk", detail="1 MB free", setting="disk_free_limit"),),
+            alarms=(
+                AlarmRow(
+                    source="disk",
+                    node="warren@test",
+                    detail="1 MB free",
+                    setting="disk_free_limit",
+                ),
+            ),
         )
 
     def why(self, subject: Subject | None) -> WhyReply:

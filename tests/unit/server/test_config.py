@@ -56,7 +56,7 @@ SAMPLES: dict[str, tuple[str, str, object]] = {
     "log_format": ("json", '"json"', "json"),
     "log_file": ("/var/tmp/l", '"/var/tmp/l"', Path("/var/tmp/l")),
     "log_console": ("off", "false", False),
-    "parked_bytes_max": ("2 MiB", "2097152", 2 << 20),
+    "parked_bytes_max": ("2MiB", "2097152", 2 << 20),
     "unsent_bytes_max": ("64k", '"64k"', 65536),
     "vm_memory_high_watermark": ("0", "0.0", 0.0),
     "vm_memory_high_watermark_absolute": ("1024M", '"1024M"', 1 << 30),

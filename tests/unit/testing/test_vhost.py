@@ -91,7 +91,14 @@ def test_the_helpers_leave_no_trace(warren_broker: Broker) -> None:
     warren_broker.publish("x", "q")
     assert warren_broker.connections() == []
     names = [one.name for one in warren_broker.log()]
-    assert names == ["metadata.restored", "listener.started", "node.started"]
+    assert names == [
+        "metadata.restored",
+        "memory.limit_set",
+        "listener.started",
+        "disk.limit_set",
+        "disk.monitoring_started",
+        "node.started",
+    ]
 
 
 def test_counts_of_a_queue(warren_broker: Broker) -> None:

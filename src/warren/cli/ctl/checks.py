@@ -26,9 +26,13 @@ def _status(call: Call) -> "Status":
     return cast("Status", as_reply(call.ask("status")))
 
 
-def _told(call: Call) -> list[str]:
-    """Return a line for each alarm."""
-    return [f"{one.source} alarm: {one.detail}" for one in _status(call).alarms]
+def _told(call: Call, *, local: bool = False) -> list[str]:
+    """Return a line for each alarm, or for each of this node."""
+    return [
+        f"{one.source.capitalize()} alarm on node {one.node}: {one.detail}"
+        for one in _status(call).alarms
+        if not local or one.node == call.name
+    ]
 
 
 def check_running(call: Call) -> None:
@@ -40,7 +44,7 @@ def check_running(call: Call) -> None:
 
 def check_local_alarms(call: Call) -> None:
     call.banner(f"Asking node {call.name} to report any local resource alarm ...")
-    found = "\n".join(_told(call))
+    found = "\n".join(_told(call, local=True))
     if found:
         raise CtlError(f"Error:\nNode {call.name} reported the following local alarms:\n{found}")
     _passed(call, f"Node {call.name} reported no local alarms")
@@ -89,7 +93,8 @@ def alarms(call: Call) -> None:
     call.banner(f"Asking node {call.name} to report any known resource alarm ...")
     found = _told(call)
     if call.formatter == "json":
-        call.value({"local": found, "global": found, "message": "", "node": call.name})
+        local = _told(call, local=True)
+        call.value({"local": local, "global": found, "message": "", "node": call.name})
         return
     none = f"Node {call.name} reported no alarms, local or clusterwide"
     print("\n".join(found or [none]))

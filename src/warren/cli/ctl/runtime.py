@@ -5,35 +5,19 @@ from typing import Final
 
 from warren.cli.ctl.call import Call
 from warren.cli.ctl.failure import DATA, Misuse
+from warren.core.octets import OctetsError, read_octets
 
 _FRACTION: Final = re.compile(r"-?\d+(\.\d+)?([eE]-?\d+)?\Z")
-_SIZE: Final = re.compile(r"(\d+)\s*([A-Za-z]*)\Z")
-_UNITS: Final = {
-    "": 1,
-    "k": 1 << 10,
-    "kib": 1 << 10,
-    "m": 1 << 20,
-    "mib": 1 << 20,
-    "g": 1 << 30,
-    "gib": 1 << 30,
-    "t": 1 << 40,
-    "tib": 1 << 40,
-    "kb": 1000,
-    "mb": 1000**2,
-    "gb": 1000**3,
-    "tb": 1000**4,
-}
+_RANGE: Final = "Bad argument: The threshold should be a fraction between 0.0 and 1.0"
 
 
 def size(written: str) -> int:
     """Return octets written with a unit (O-1.11)."""
-    found = _SIZE.match(written)
-    if found is None:
-        raise Misuse("Bad argument.", DATA)
-    unit = _UNITS.get(found[2].lower())
-    if unit is None:
-        raise Misuse("Bad argument: Invalid units.", DATA)
-    return int(found[1]) * unit
+    try:
+        return read_octets(written)
+    except OctetsError as refusal:
+        reason = f": {refusal}" if str(refusal) else "."
+        raise Misuse(f"Bad argument{reason}", DATA) from None
 
 
 def fraction(written: str) -> float:
@@ -45,18 +29,18 @@ def fraction(written: str) -> float:
 def set_vm_memory_high_watermark(call: Call) -> None:
     first, *rest = call.arguments
     if first == "absolute":
-        if not rest:
-            raise Misuse("not enough arguments.")
+        _one_more(rest)
         octets = size(rest[0])
+        if octets == 0:
+            raise Misuse("Bad argument.", DATA)
         call.banner(f"Setting memory threshold on {call.name} to {rest[0]} bytes ...")
         call.ask("set_vm_memory_high_watermark", absolute=octets)
     else:
         if rest:
             raise Misuse("too many arguments.")
         share = fraction(first)
-        if not 0.0 <= share <= 1.0:
-            text = "Bad argument: The threshold should be a fraction between 0.0 and 1.0"
-            raise Misuse(text, DATA)
+        if share < 0.0 or (share > 1.0 and not _assumed(call)):
+            raise Misuse(_RANGE, DATA)
         call.banner(f"Setting memory threshold on {call.name} to {first} ...")
         call.ask("set_vm_memory_high_watermark", relative=share)
     call.done()
@@ -65,8 +49,7 @@ def set_vm_memory_high_watermark(call: Call) -> None:
 def set_disk_free_limit(call: Call) -> None:
     first, *rest = call.arguments
     if first == "mem_relative":
-        if not rest:
-            raise Misuse("not enough arguments.")
+        _one_more(rest)
         share = fraction(rest[0])
         if share < 0:
             raise Misuse("Bad argument.", DATA)
@@ -79,6 +62,17 @@ def set_disk_free_limit(call: Call) -> None:
         call.banner(f"Setting disk free limit on {call.name} to {first} bytes ...")
         call.ask("set_disk_free_limit", absolute=octets)
     call.done()
+
+
+def _one_more(rest: list[str]) -> None:
+    if len(rest) != 1:
+        raise Misuse("not enough arguments." if not rest else "too many arguments.")
+
+
+def _assumed(call: Call) -> bool:
+    """Whether the node takes more than all of its memory at its word (MA-9)."""
+    found = call.ask("status")
+    return isinstance(found, dict) and bool(found.get("memory_total_assumed"))
 
 
 def set_log_level(call: Call) -> None:

@@ -44,21 +44,21 @@ def gather(call: Call) -> Page:
     return Page(found, _settings(call), vhosts)
 
 
-def _watermark(page: Page) -> tuple[str, int | float]:
-    absolute = page.settings.get("vm_memory_high_watermark_absolute", "")
-    if absolute.isdecimal():
-        return "absolute", int(absolute)
-    return "relative", float(page.settings.get("vm_memory_high_watermark", "0.4"))
+def _watermark(found: "Status") -> tuple[str, int | float]:
+    """Return what the limit in force was made of, which is not what the configuration says."""
+    if found.memory_watermark_absolute is not None:
+        return "absolute", found.memory_watermark_absolute
+    return "relative", found.memory_watermark_relative
 
 
 def _alarms(found: "Status") -> list[str]:
-    return [f"{one.source} alarm on node {found.node}" for one in found.alarms]
+    return [f"{one.source.capitalize()} alarm on node {one.node}" for one in found.alarms]
 
 
 def _facts(call: Call, page: Page) -> dict[str, object]:
     """Return the keys of RabbitMQ's status that mean something here."""
     found, settings = page.found, page.settings
-    kind, setting = _watermark(page)
+    kind, setting = _watermark(found)
     return {
         "os": "Linux",
         "pid": found.pid,
@@ -76,12 +76,12 @@ def _facts(call: Call, page: Page) -> dict[str, object]:
         "enabled_plugin_file": "",
         "active_plugins": [],
         "alarms": _alarms(found),
-        "memory": {"strategy": "rss", "total": {"rss": found.memory_bytes}},
-        "vm_memory_calculation_strategy": "rss",
+        "memory": {"strategy": found.memory_strategy, "total": {"rss": found.memory_bytes}},
+        "vm_memory_calculation_strategy": found.memory_strategy,
         "vm_memory_high_watermark_limit": found.memory_limit_bytes,
         "vm_memory_high_watermark_setting": {kind: setting},
-        "disk_free": disk_free(found.data_dir),
-        "disk_free_limit": 0,
+        "disk_free": "NaN" if found.disk_free_bytes is None else found.disk_free_bytes,
+        "disk_free_limit": found.disk_free_limit_bytes,
         "file_descriptors": {
             "total_limit": found.descriptors_max,
             "total_used": found.descriptors,
@@ -114,16 +114,6 @@ def _crypto() -> str:
     import ssl
 
     return ssl.OPENSSL_VERSION
-
-
-def disk_free(folder: str) -> int:
-    """Return the free octets on the disk of a folder, as far as this process sees it."""
-    import shutil
-
-    try:
-        return shutil.disk_usage(folder).free
-    except OSError:
-        return 0
 
 
 def listeners(call: Call, found: "Status") -> list[dict[str, object]]:
@@ -165,7 +155,7 @@ def status(call: Call) -> None:
 
 def _status_text(call: Call, page: Page, unit: str) -> str:
     found = page.found
-    kind, setting = _watermark(page)
+    kind, setting = _watermark(found)
     of = " of available memory" if kind == "relative" else " bytes"
     limit = _in(found.memory_limit_bytes, unit)
     blocks = {
@@ -186,14 +176,14 @@ def _status_text(call: Call, page: Page, unit: str) -> str:
         "Alarms": _listed(_alarms(found), lead=""),
         "Memory": [
             f"Total memory used: {_in(found.memory_bytes, unit)}",
-            "Calculation strategy: rss",
+            f"Calculation strategy: {found.memory_strategy}",
             f"Memory high watermark setting: {setting}{of}, computed to: {limit}",
         ],
         "File Descriptors": [
             f"Total: {found.descriptors}, limit: {found.descriptors_max}",
             f"Sockets: {found.connections}, limit: {found.descriptors_max}",
         ],
-        "Free Disk Space": [f"Free disk space: {_in(disk_free(found.data_dir), unit)}"],
+        "Free Disk Space": _disk(found, unit),
         "Totals": [
             f"Connection count: {found.connections}",
             f"Queue count: {found.queues}",
@@ -202,6 +192,15 @@ def _status_text(call: Call, page: Page, unit: str) -> str:
         "Listeners": [one[:1].upper() + one[1:] for one in places(call, found)],
     }
     return _blocks(blocks)
+
+
+def _disk(found: "Status", unit: str) -> list[str]:
+    free = found.disk_free_bytes
+    unknown = "(unknown)" if found.disk_monitored else "(unknown: it is not looked at)"
+    return [
+        f"Low free disk space watermark: {_in(found.disk_free_limit_bytes, unit)}",
+        f"Free disk space: {unknown if free is None else _in(free, unit)}",
+    ]
 
 
 def _blocks(blocks: dict[str, list[str]]) -> str:

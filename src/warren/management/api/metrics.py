@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from warren.management.access import May
 from warren.management.answer import Reply
-from warren.management.api.overview import DISK_LIMIT, VERSION, disk_free, state
+from warren.management.api.overview import VERSION, state
 from warren.management.copy import Copy
 from warren.management.router import Endpoint
 
@@ -146,9 +146,12 @@ def _node(copy: Copy) -> Iterator[Family]:
     yield _one("process_max_tcp_sockets", "Open TCP sockets limit", node.descriptors_max)
     yield _one("process_resident_memory_bytes", "Memory used in bytes", node.memory)
     yield _one("resident_memory_limit_bytes", "Memory high watermark in bytes", node.memory_limit)
-    yield _one("disk_space_available_bytes", "Disk space available in bytes", disk_free(node))
+    if node.disk_free is not None:
+        yield _one("disk_space_available_bytes", "Disk space available in bytes", node.disk_free)
     yield _one(
-        "disk_space_available_limit_bytes", "Free disk space low watermark in bytes", DISK_LIMIT
+        "disk_space_available_limit_bytes",
+        "Free disk space low watermark in bytes",
+        node.disk_free_limit,
     )
     yield _one("erlang_uptime_seconds", "Node uptime", node.uptime_ms / 1000)
     yield _one(

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 # The release of the reference whose API this is.
 VERSION: Final = "3.10.8"
-DISK_LIMIT: Final = 50_000_000
 # What counters of messages are called, in the order of `NodeState.messages`.
 MESSAGES: Final = ("publish", "deliver_get", "ack", "confirm")
 
@@ -25,11 +24,6 @@ MESSAGES: Final = ("publish", "deliver_get", "ack", "confirm")
 def state(copy: Copy) -> NodeState:
     assert copy.node is not None
     return copy.node
-
-
-def disk_free(node: NodeState) -> int:
-    found = os.statvfs(node.data_dir)
-    return found.f_bavail * found.f_frsize
 
 
 def exchange_types(node: NodeState) -> list[Shown]:
@@ -165,7 +159,6 @@ def _columns(request: "Request") -> list[str]:
 
 def _node(copy: Copy) -> Shown:
     node = state(copy)
-    free = disk_free(node)
     return {
         "name": node.name,
         "type": "disc",
@@ -180,10 +173,11 @@ def _node(copy: Copy) -> Shown:
         "mem_used_details": {"rate": 0.0},
         "mem_limit": node.memory_limit,
         "mem_alarm": "memory" in node.alarms,
-        "mem_calculation_strategy": "rss",
-        "disk_free": free,
+        "mem_calculation_strategy": node.memory_strategy,
+        # The reference's word for a number that is not known.
+        "disk_free": "NaN" if node.disk_free is None else node.disk_free,
         "disk_free_details": {"rate": 0.0},
-        "disk_free_limit": DISK_LIMIT,
+        "disk_free_limit": node.disk_free_limit,
         "disk_free_alarm": "disk" in node.alarms,
         "fd_used": node.descriptors,
         "fd_total": node.descriptors_max,
