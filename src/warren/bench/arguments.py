@@ -28,6 +28,8 @@ examples:
   warren bench --publish-only --messages 1000000 --durable --persistent
   warren bench --drain --ack-every 50 --prefetch 500
       fill the queues, and empty them in a second run
+  warren bench --queues 1000 --every-queue --producers 2 --consumers 2 --durable --persistent
+      a thousand queues over four connections
   warren bench --idle 1000 --pid 1234
       memory per idle connection of the broker with that process id
 
@@ -95,6 +97,12 @@ def add_work_options(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="producer i and consumer i use queue i modulo N",
     )
+    group.add_argument(
+        "--every-queue",
+        action="store_true",
+        help="every producer publishes to all queues in turn, by their names, and the consumers "
+        "share the queues: many queues with few connections",
+    )
     group.add_argument("--prefix", default="perf-", metavar="NAME", help="names of the queues")
     group.add_argument(
         "--seconds",
@@ -126,6 +134,13 @@ def add_work_options(parser: argparse.ArgumentParser) -> None:
         "--ack-every", type=int, default=0, metavar="N", help="acknowledge N deliveries at a time"
     )
     group.add_argument("--prefetch", type=int, default=0, metavar="N")
+    group.add_argument(
+        "--consume-rate",
+        type=float,
+        default=0.0,
+        metavar="R",
+        help="slow consumers: take R messages per second over all of them",
+    )
     group.add_argument("--durable", action="store_true", help="durable queues and exchange")
     group.add_argument("--queue-arg", action="append", default=[], metavar="KEY=VALUE")
     group.add_argument(
@@ -250,6 +265,14 @@ def add_output_options(parser: argparse.ArgumentParser) -> None:
         metavar="P",
         help="process of the broker (may repeat, children included): CPU and RSS",
     )
+    group.add_argument(
+        "--interval",
+        type=float,
+        default=1.0,
+        metavar="S",
+        help="note progress and the broker's memory every S seconds in the series of the JSON "
+        "(default: 1, at least 0.05)",
+    )
     group.add_argument("--json", metavar="FILE", help="write the result; - is standard output")
     group.add_argument("--quiet", action="store_true", help="no live display, no summary")
 
@@ -298,6 +321,8 @@ def assemble(
     keys: int = args.routing_keys
     if args.exchange == "direct" and keys > 1:
         keys = -(-keys // args.queues) * args.queues  # so that key modulo queues never shifts
+    if args.every_queue:
+        keys = args.queues  # their names are the keys
     if args.bind_each_key:
         keys = -(-max(keys, args.queues) // args.queues) * args.queues
     return Options(
@@ -322,6 +347,7 @@ def assemble(
         routing_keys=keys,
         bindings=tuple(args.binding),
         bind_each_key=args.bind_each_key,
+        every_queue=args.every_queue,
         headers=args.headers,
         full_properties=args.properties,
         priorities=args.priorities,
@@ -330,6 +356,8 @@ def assemble(
         frame_max=args.frame_max,
         consumer_channel=channel,
         spread_channels=args.consumer_channel.endswith("+"),
+        consume_rate=args.consume_rate,
+        interval=args.interval,
         latency=args.latency,
         warmup=args.warmup,
         drain_timeout=args.drain_timeout,
@@ -374,9 +402,14 @@ def inconsistency(options: Options) -> str | None:
             "--routing-keys is 1 to 1000000000",
         ),
         (
-            options.routing_keys > 1 and options.exchange == "default",
+            options.routing_keys > 1 and options.exchange == "default" and not options.every_queue,
             "--routing-keys needs an --exchange",
         ),
+        (
+            options.every_queue and (options.exchange != "default" or options.dead_letter),
+            "--every-queue goes by the default exchange, without --dead-letter",
+        ),
+        (options.interval < 0.05, "--interval is 0.05 at least"),
         (
             options.bind_each_key and options.exchange != "topic",
             "--bind-each-key is for --exchange topic",
@@ -401,6 +434,9 @@ def inconsistency(options: Options) -> str | None:
             min(options.confirm, options.ack_every, options.headers, options.messages) < 0,
             "counts are not negative",
         ),
-        (options.rate < 0 or options.connect_rate < 0, "rates are not negative"),
+        (
+            min(options.rate, options.connect_rate, options.consume_rate) < 0,
+            "rates are not negative",
+        ),
     ]
     return next((text for broken, text in rules if broken), None)

@@ -25,6 +25,8 @@ RECEIVE_OCTETS: Final = 131072
 # A turn that read less than this per connection may nap (--coalesce).
 SMALL_OCTETS: Final = 32768
 WAIT_S: Final = 0.02
+# Consumers of a limited rate look at the clock this often.
+PAUSE_S: Final = 0.001
 # With own binding patterns nobody knows what must still come: so long a silence is the end.
 SILENCE_NS: Final = 1_000_000_000
 
@@ -98,6 +100,7 @@ class Consumers:
         coalesce_us: int,
         timeout_s: float,
         warmup_s: float,
+        rate: float = 0.0,
     ) -> None:
         self.consumers: list[Consumer] = consumers
         self.tracks: list[list[Track]] = tracks  # per consumed queue, per producer
@@ -106,6 +109,7 @@ class Consumers:
         self.coalesce_s: float = coalesce_us / 1e6
         self.timeout_ns: int = int(timeout_s * 1e9)
         self.warmup_ns: int = int(warmup_s * 1e9)
+        self.rate: float = rate  # deliveries per second; 0: as fast as they come
         self.poller: select.epoll = select.epoll()
         self.by_fd: dict[int, Consumer] = {}
         for consumer in consumers:
@@ -141,7 +145,15 @@ class Consumers:
     def wait_s(self) -> float:
         return WAIT_S
 
+    def is_ahead(self) -> bool:
+        """Whether more has been taken than the rate allows up to now."""
+        elapsed_ns = time.monotonic_ns() - self.begin_ns
+        return self.consumed > elapsed_ns * self.rate / 1e9
+
     def turn(self, wait_s: float) -> None:
+        if self.rate > 0 and self.is_ahead():
+            time.sleep(PAUSE_S)
+            return
         received = 0
         count = 0
         for fd, mask in self.poller.poll(wait_s, EVENTS_MAX):

@@ -10,25 +10,32 @@ from warren.bench.result import Counts, Tick
 class Display:
     """Turns running totals into rates of the last second."""
 
-    def __init__(self, stream: TextIO, *, enabled: bool) -> None:
+    def __init__(self, stream: TextIO, *, enabled: bool, interval_s: float = 1.0) -> None:
         self.stream = stream
+        # Shown are the ticks that end a second, or all of longer ones.
+        self.every = max(1, round(1.0 / interval_s))
+        self.step_s = self.every * interval_s
+        self.ticks: dict[str, int] = {}
         self.enabled = enabled
         self.last: dict[str, Tick] = {}
-        self.second = 0
+        self.second = 0.0
 
     def show(self, tick: Tick) -> None:
         if not self.enabled:
             return
+        self.ticks[tick.side] = self.ticks.get(tick.side, 0) + 1
+        if self.ticks[tick.side] % self.every:
+            return
         before = self.last.get(tick.side, Tick(tick.side))
         if tick.side == "producers":
-            self.second += 1
-            line = f"{self.second:4d} s  published {rate(tick.published - before.published)}"
+            self.second += self.step_s
+            line = f"{self.second:4.0f} s  published {self.rate(tick.published - before.published)}"
             if tick.confirmed:
-                line += f"  confirmed {rate(tick.confirmed - before.confirmed)}"
+                line += f"  confirmed {self.rate(tick.confirmed - before.confirmed)}"
             if tick.held:
                 line += "  held back by the broker"
         else:
-            line = f"        consumed {rate(tick.consumed - before.consumed)}"
+            line = f"        consumed {self.rate(tick.consumed - before.consumed)}"
             line += latency_text(tick.latency, before.latency)
             if tick.faults:
                 line += f"  FAULTS {tick.faults}"
@@ -36,9 +43,8 @@ class Display:
         self.stream.write(line + "\n")
         self.stream.flush()
 
-
-def rate(count: int) -> str:
-    return f"{count:>11,}/s"
+    def rate(self, count: int) -> str:
+        return f"{count / self.step_s:>11,.0f}/s"
 
 
 def latency_text(now: Counts | None, before: Counts | None) -> str:
@@ -53,5 +59,6 @@ def latency_text(now: Counts | None, before: Counts | None) -> str:
     return f"  latency p50 {p50:.0f} µs  p99 {p99:.0f} µs"
 
 
-def terminal_display(*, quiet: bool) -> Display:
-    return Display(sys.stderr, enabled=sys.stderr.isatty() and not quiet)
+def terminal_display(*, quiet: bool, interval_s: float = 1.0) -> Display:
+    enabled = sys.stderr.isatty() and not quiet
+    return Display(sys.stderr, enabled=enabled, interval_s=interval_s)

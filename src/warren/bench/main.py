@@ -57,6 +57,7 @@ def perform(options: Options) -> tuple[report.Report, str]:
     if options.mode == "connect":
         result = connecting.run_connect(options)
         return result, connecting.to_text(result)
-    outcome = run_load(options, terminal_display(quiet=options.quiet))
+    display = terminal_display(quiet=options.quiet, interval_s=options.interval)
+    outcome = run_load(options, display)
     result = report.build(options, outcome)
     return result, report.to_text(result)

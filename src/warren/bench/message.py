@@ -33,6 +33,8 @@ FULL_PROPERTIES = (
 
 
 def queue_name(options: Options, index: int) -> str:
+    if options.every_queue and options.key_width:  # as the digits of a routing key
+        return f"{options.prefix}{index:0{options.key_width}d}"
     return f"{options.prefix}{index}"
 
 
@@ -50,6 +52,8 @@ def key_parts(options: Options, producer: int) -> tuple[str, str]:
     """What stands before and after the digits of a routing key."""
     if options.exchange == "topic":
         return ("perf.", ".m") if options.key_width else (f"perf.p{producer}", "")
+    if options.every_queue and options.key_width:
+        return options.prefix, ""
     if options.key_width:
         return "perf.", ""
     if options.exchange in ("fanout", "headers"):

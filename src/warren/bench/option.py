@@ -64,6 +64,7 @@ class Options:
     routing_keys: int
     bindings: tuple[str, ...]
     bind_each_key: bool
+    every_queue: bool  # message n goes to queue n modulo `queues`; consumers share the queues
     headers: int
     full_properties: bool
     priorities: int  # producer i gives its messages priority i modulo this; 0: none
@@ -71,7 +72,9 @@ class Options:
     dead_letter: bool  # consume what died in another queue
     frame_max: int  # consumer side
     consumer_channel: int
+    consume_rate: float  # deliveries per second over all consumers; 0: as fast as it goes
     spread_channels: bool
+    interval: float  # seconds between two notes of progress and memory
     latency: bool
     warmup: float
     drain_timeout: float

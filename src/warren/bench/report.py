@@ -5,6 +5,7 @@ had taken it), `confirm_rate` until the last confirm, `consume_rate` until the l
 contains the drain after the producers stopped.
 """
 
+import itertools
 import json
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -34,12 +35,15 @@ def build(options: Options, outcome: Outcome) -> Report:
     }
     report |= describe_producers(options, producers)
     report |= describe_consumers(consumers)
-    report["consume_rate_while_publishing"] = rate_while_publishing(outcome)
+    report["consume_rate_while_publishing"] = rate_while_publishing(options, outcome)
+    report["publish_tenths"] = tenths(options, outcome)
     report |= describe_machine(options, outcome)
     report["per_second"] = {
-        "published": per_second(outcome, "producers", "published"),
-        "consumed": per_second(outcome, "consumers", "consumed"),
+        "published": per_second(options, outcome, "producers", "published"),
+        "consumed": per_second(options, outcome, "consumers", "consumed"),
     }
+    report["series"] = series(options, outcome)
+    report |= describe_declared(options, outcome)
     return report
 
 
@@ -151,19 +155,89 @@ def describe_machine(options: Options, outcome: Outcome) -> Report:
     return report
 
 
-def rate_while_publishing(outcome: Outcome) -> float:
+def rate_while_publishing(options: Options, outcome: Outcome) -> float:
     """Deliveries per second up to the consumers' last tick before the producers stopped."""
     producers, consumers = outcome.producers, outcome.consumers
     if not producers or not consumers:
         return 0.0
     seconds = int((producers.published_ns - producers.begin_ns) / 1e9)
-    counts = per_second(outcome, "consumers", "consumed")[:seconds]
+    counts = per_second(options, outcome, "consumers", "consumed")[:seconds]
     return round(sum(counts) / len(counts), 1) if counts else 0.0
 
 
-def per_second(outcome: Outcome, side: str, name: str) -> list[int]:
-    totals: list[int] = [getattr(tick, name) for tick in outcome.ticks if tick.side == side]
+def totals_of(outcome: Outcome, side: str, name: str) -> list[int]:
+    """What had been done at each tick."""
+    return [getattr(tick, name) for tick in outcome.ticks if tick.side == side]
+
+
+def per_second(options: Options, outcome: Outcome, side: str, name: str) -> list[int]:
+    """What was done in each second; in each interval when that is longer."""
+    every = max(1, round(1.0 / options.interval))
+    totals = totals_of(outcome, side, name)[every - 1 :: every]
     return [now - before for before, now in zip([0, *totals], totals, strict=False)]
+
+
+def tenths(options: Options, outcome: Outcome) -> Report | None:
+    """The rate of the first and of the last tenth of what was published, in messages per second.
+
+    Between two ticks the rate is taken as even, so a run wants some ticks in each tenth.
+    """
+    producers = outcome.producers
+    if producers is None:
+        return None
+    count = sum(producers.published)
+    end_s = (producers.published_ns - producers.begin_ns) / 1e9
+    points = [(0.0, 0)]
+    for number, total in enumerate(totals_of(outcome, "producers", "published"), 1):
+        points.append((min(number * options.interval, end_s), total))
+    points.append((end_s, count))
+    first_s = reached(points, count * 0.1)
+    last_s = end_s - reached(points, count * 0.9)
+    return {
+        "first": round(count * 0.1 / first_s, 1) if first_s > 0 else None,
+        "last": round(count * 0.1 / last_s, 1) if last_s > 0 else None,
+    }
+
+
+def reached(points: list[tuple[float, int]], count: float) -> float:
+    """When so many had been done."""
+    for (before_s, before), (now_s, now) in itertools.pairwise(points):
+        if now >= count and now > before:
+            return before_s + (now_s - before_s) * (count - before) / (now - before)
+    return points[-1][0]
+
+
+def series(options: Options, outcome: Outcome) -> Report:
+    """Progress and memory over time: totals at every interval, memory with its own times."""
+    memory = outcome.machine.series if options.pids else []
+    return {
+        "interval_s": options.interval,
+        "published": totals_of(outcome, "producers", "published"),
+        "confirmed": totals_of(outcome, "producers", "confirmed"),
+        "consumed": totals_of(outcome, "consumers", "consumed"),
+        "held": totals_of(outcome, "producers", "held"),
+        "memory_s": [round(at_s, 2) for at_s, _ in memory],
+        "rss_mib": [round(each.rss, 1) for _, each in memory],
+        "anonymous_mib": [round(each.anonymous, 1) for _, each in memory],
+    }
+
+
+def describe_declared(options: Options, outcome: Outcome) -> Report:
+    """What making the queues took; with --pid the memory of each."""
+    declared = outcome.declared
+    if not declared.queues:
+        return {"declared": None}
+    grown_mib = declared.memory_after.rss - declared.memory_before.rss
+    return {
+        "declared": {
+            "queues": declared.queues,
+            "seconds": round(declared.elapsed_s, 3),
+            "rate": round(declared.queues / max(declared.elapsed_s, 1e-6), 1),
+            "rss_before_mib": round(declared.memory_before.rss, 1),
+            "rss_after_mib": round(declared.memory_after.rss, 1),
+            "kib_per_queue": round(grown_mib * 1024 / declared.queues, 2) if options.pids else None,
+        }
+    }
 
 
 def per_time(count: int, elapsed_ns: int) -> float:

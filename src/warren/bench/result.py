@@ -39,7 +39,7 @@ class Go:
 
 @dataclass(slots=True)
 class Tick:
-    """Progress of one side, once a second."""
+    """Progress of one side, every `--interval`."""
 
     side: str
     published: int = 0

@@ -25,6 +25,16 @@ NO_MEMORY = Memory(0.0, 0.0)
 
 
 @dataclass(slots=True)
+class Declared:
+    """What making the queues took."""
+
+    queues: int = 0
+    elapsed_s: float = 0.0
+    memory_before: Memory = NO_MEMORY
+    memory_after: Memory = NO_MEMORY
+
+
+@dataclass(slots=True)
 class Machine:
     """What broker and machine used meanwhile."""
 
@@ -36,6 +46,8 @@ class Machine:
     memory_peak: Memory = NO_MEMORY
     memory_end: Memory = NO_MEMORY
     load_average: float = 0.0
+    # Seconds since the begin, and the memory then, every `--interval`.
+    series: list[tuple[float, Memory]] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -45,6 +57,7 @@ class Outcome:
     producers: ProducersResult | None = None
     consumers: ConsumersResult | None = None
     machine: Machine = field(default_factory=Machine)
+    declared: Declared = field(default_factory=Declared)
     left_in_queues: int | None = None
     ticks: list[Tick] = field(default_factory=list)
 
@@ -52,8 +65,9 @@ class Outcome:
 class Sampler:
     """Watches the broker's processes while the load runs."""
 
-    def __init__(self, pids: tuple[int, ...]) -> None:
+    def __init__(self, pids: tuple[int, ...], interval_s: float) -> None:
         self.tree = ProcessTree(pids)
+        self.interval_s = interval_s
         self.machine = Machine(load_average=load_average())
         self.machine.memory_begin = self.machine.memory_peak = self.tree.memory()
         self.cpu_begin_s = self.tree.cpu_s()
@@ -70,6 +84,9 @@ class Sampler:
         self.machine.memory_peak = Memory(
             max(memory.rss, peak.rss), max(memory.anonymous, peak.anonymous)
         )
+        elapsed_s = now_s - self.begin_s
+        if elapsed_s >= len(self.machine.series) * self.interval_s:
+            self.machine.series.append((elapsed_s, memory))
 
     def finish(self) -> Machine:
         self.sample()
@@ -84,9 +101,9 @@ class Sampler:
 def run_load(options: Options, display: Display) -> Outcome:
     """Run producers and consumers; the broker is left as it was found, unless told to keep."""
     control = Link(options.address, options.tls)
-    if options.mode != "drain":
-        topology.declare(control, options)
     outcome = Outcome()
+    if options.mode != "drain":
+        outcome.declared = declare(control, options)
     workers = start_workers(options)
     try:
         gather(options, workers, outcome, display)
@@ -105,6 +122,17 @@ def run_load(options: Options, display: Display) -> Outcome:
             topology.delete(control, options)
     control.close()
     return outcome
+
+
+def declare(control: Link, options: Options) -> Declared:
+    """Make the queues, and note what they take."""
+    tree = ProcessTree(options.pids)
+    before = tree.memory()
+    begin_s = time.monotonic()
+    topology.declare(control, options)
+    elapsed_s = time.monotonic() - begin_s
+    tree.scan()
+    return Declared(options.queues, elapsed_s, before, tree.memory())
 
 
 def start_workers(options: Options) -> list[tuple[Process, Pipe]]:
@@ -127,7 +155,7 @@ def gather(
     """Let the load run and collect what it reports."""
     pipes = [pipe for _, pipe in workers]
     wait_ready(options, pipes)
-    sampler = Sampler(options.pids)
+    sampler = Sampler(options.pids, options.interval)
     begin_ns = time.monotonic_ns() + HEAD_START_NS
     for pipe in pipes:
         pipe.send(Go(begin_ns))

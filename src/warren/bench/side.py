@@ -22,6 +22,9 @@ from warren.bench.topology import (
 )
 from warren.bench.verify import Cursor, Track, Verdict
 
+# A message of a queue that the consumer does not consume is below the first one it could get.
+FOREIGN_START = 1 << 62
+
 
 class ProducingSide:
     """Producers with their connections."""
@@ -131,13 +134,15 @@ class ConsumingSide:
             coalesce_us=options.coalesce_us,
             timeout_s=options.drain_timeout,
             warmup_s=options.warmup if options.latency else 0.0,
+            rate=options.consume_rate,
         )
 
     def build_consumer(self, index: int, verdict: Verdict, latency: Histogram) -> Consumer:
         options, link = self.options, self.links[index]
         stream = Stream(
             channel=link.channel,
-            cursors=[Cursor(track) for track in self.tracks[index % options.queues]],
+            cursors=self.build_cursors(index),
+            queues=options.queues if options.every_queue else 1,
             sizes=list(options.sizes) if len(set(options.sizes)) > 1 else [options.sizes[0]],
             verdict=verdict,
             latency=latency,
@@ -155,16 +160,36 @@ class ConsumingSide:
                 stream.feed(rest, time.monotonic_ns())
         return Consumer(link.sock, stream)
 
+    def queues_of(self, index: int) -> range:
+        """The queues that a consumer takes."""
+        options = self.options
+        if options.every_queue:
+            return range(index, options.queues, options.consumers)
+        return range(index % options.queues, index % options.queues + 1)
+
+    def build_cursors(self, index: int) -> list[Cursor]:
+        if not self.options.every_queue:
+            return [Cursor(track) for track in self.tracks[index % self.options.queues]]
+        own = self.queues_of(index)
+        foreign = Cursor(Track(FOREIGN_START, 1))
+        return [
+            Cursor(track) if queue in own else foreign
+            for queue, tracks in enumerate(self.tracks)
+            for track in tracks
+        ]
+
     def consume(self, index: int) -> None:
         options, link = self.options, self.links[index]
         flags = b"\0" if options.ack_every else b"\x02"
-        name = frame.short_string(queue_name(options, index % options.queues))
-        arguments = b"\0\0" + name + b"\0" + flags + frame.table({})
-        if options.mode == "drain":  # the answer is passed over by the loop
-            link.send(link.channel, frame.CONSUME, arguments)
+        for queue in self.queues_of(index):
+            name = frame.short_string(queue_name(options, queue))
+            arguments = b"\0\0" + name + b"\0" + flags + frame.table({})
+            if options.mode == "drain":  # the answer is passed over by the loop
+                link.send(link.channel, frame.CONSUME, arguments)
+            else:
+                link.call(frame.CONSUME, arguments, frame.CONSUME_OK)
+        if options.mode == "drain":
             link.release()
-        else:
-            link.call(frame.CONSUME, arguments, frame.CONSUME_OK)
 
     def begin(self, begin_ns: int) -> None:
         self.loop.begin(begin_ns)

@@ -54,6 +54,7 @@ class Stream:
         *,
         channel: int,
         cursors: list[Cursor],
+        queues: int = 1,
         sizes: list[int],
         verdict: Verdict,
         latency: Histogram,
@@ -63,7 +64,11 @@ class Stream:
         filler: bytes,
     ) -> None:
         self.channel: i64 = channel
+        # By producer; of a consumer of several queues by queue, then producer. Then the number of a
+        # message says which of `queues` it went to.
         self.cursors: list[Cursor] = cursors
+        self.queues: i64 = queues
+        self.producers: i64 = len(cursors) // queues
         self.sizes: list[int] = sizes  # message number modulo its length -> body octets
         self.verdict: Verdict = verdict
         self.latency: Histogram = latency
@@ -238,10 +243,12 @@ class Stream:
     def judge(self, data: bytes, pos: i64, now_ns: i64) -> None:
         head = i64(read_i32_be(data, pos))
         producer = head & 0xFFFF
-        if head >> 16 != MAGIC or producer >= len(self.cursors):
+        if head >> 16 != MAGIC or producer >= self.producers:
             self.verdict.bad += 1
             return
         sequence = read_i64_be(data, pos + 4)
+        if self.queues > 1:
+            producer += (sequence % self.queues) * self.producers
         cursor = self.cursors[producer]
         track = cursor.track
         if sequence == track.expect and track.holes == 0:

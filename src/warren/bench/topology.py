@@ -22,6 +22,9 @@ from warren.bench.verify import Track
 
 # Bindings are sent in pieces with one answer each: a broker is not flooded with a million frames.
 BIND_PIECE = 1000
+# So many queues are declared before their answers are read: neither side waits for the other, and
+# no more answers than a socket holds are under way.
+DECLARE_PIECE = 100
 
 NOWAIT_BIND = b"\x01"
 
@@ -45,30 +48,39 @@ def declare(link: Link, options: Options) -> None:
             + frame.table({}),
             frame.EXCHANGE_DECLARE_OK,
         )
-    for index in range(options.queues):
+    for first in range(0, options.queues, DECLARE_PIECE):
+        piece = range(first, min(first + DECLARE_PIECE, options.queues))
+        declare_queues(link, options, piece)
+    if name:
+        bind(link, options)
+
+
+def declare_queues(link: Link, options: Options, piece: range) -> None:
+    """Declare some queues, and what leads to them."""
+    pending: list[bytes] = []
+    for index in piece:
         queue = queue_name(options, index)
-        declare_queue(link, options, queue, dict(options.queue_arguments))
+        pending.append(declaration(link, options, queue, dict(options.queue_arguments)))
         if options.dead_letter:
             dying: dict[str, frame.FieldValue] = {
                 "x-message-ttl": 0,
                 "x-dead-letter-exchange": "",
                 "x-dead-letter-routing-key": queue,
             }
-            declare_queue(link, options, entry_name(options, index), dying)
-    if name:
-        bind(link, options)
+            pending.append(declaration(link, options, entry_name(options, index), dying))
+    link.sock.sendall(b"".join(pending))
+    for _ in pending:
+        link.expect(frame.QUEUE_DECLARE_OK)
 
 
-def declare_queue(
+def declaration(
     link: Link, options: Options, name: str, arguments: dict[str, frame.FieldValue]
-) -> None:
-    link.call(
+) -> bytes:
+    durable = b"\x02" if options.durable else b"\0"
+    return frame.method(
+        link.channel,
         frame.QUEUE_DECLARE,
-        b"\0\0"
-        + frame.short_string(name)
-        + (b"\x02" if options.durable else b"\0")
-        + frame.table(arguments),
-        frame.QUEUE_DECLARE_OK,
+        b"\0\0" + frame.short_string(name) + durable + frame.table(arguments),
     )
 
 
@@ -177,6 +189,8 @@ def routes_to_every_queue(options: Options) -> bool:
 
 
 def routes_by_key(options: Options) -> bool:
+    if options.every_queue:
+        return options.queues > 1
     return options.bind_each_key or (options.exchange == "direct" and options.key_width > 0)
 
 
@@ -201,4 +215,6 @@ def is_loss_known(options: Options) -> bool:
 
 def consumed_queues(options: Options) -> range:
     """Queues that have a consumer."""
+    if options.every_queue:
+        return range(options.queues if options.consumers else 0)
     return range(min(options.queues, options.consumers))

@@ -2,7 +2,7 @@
 
 Exchange between the starting process S and a load process L:
 1. L connects its side and sends `Ready`; S sends `Go` when all are ready.
-2. L sends a `Tick` a second.
+2. L sends a `Tick` every `--interval`.
 3. The producing L sends `ProducersResult`; S passes it to the consuming L, so that it knows what
    must still arrive; that one sends `ConsumersResult`.
 4. S closes the pipes; each L closes its connections and ends. The producing L must not do so
@@ -26,7 +26,6 @@ from warren.bench.result import Failure, Go, ProducersResult, Ready
 from warren.bench.side import ConsumingSide, ProducingSide
 from warren.bench.stream import StreamError
 
-TICK_NS = 1_000_000_000
 # How often a loop looks for a message of the starting process.
 INBOX_NS = 10_000_000
 
@@ -94,12 +93,13 @@ def drive(options: Options, sides: tuple[str, ...], pipe: Pipe) -> None:
 
 def drive_producing(side: ProducingSide, pipe: Pipe) -> None:
     loop = side.loop
-    tick_ns = loop.begin_ns + TICK_NS
+    interval_ns = int(side.options.interval * 1e9)
+    tick_ns = loop.begin_ns + interval_ns
     while not loop.done:
         loop.turn(loop.wait_s())
         if time.monotonic_ns() >= tick_ns:
             pipe.send(loop.tick())
-            tick_ns += TICK_NS
+            tick_ns += interval_ns
     pipe.send(side.result())
     with suppress(EOFError):
         pipe.recv()
@@ -108,7 +108,8 @@ def drive_producing(side: ProducingSide, pipe: Pipe) -> None:
 
 def drive_consuming(side: ConsumingSide, pipe: Pipe) -> None:
     loop = side.loop
-    tick_ns = loop.begin_ns + TICK_NS
+    interval_ns = int(side.options.interval * 1e9)
+    tick_ns = loop.begin_ns + interval_ns
     inbox_ns = loop.begin_ns
     while not loop.done:
         loop.turn(loop.wait_s())
@@ -121,14 +122,15 @@ def drive_consuming(side: ConsumingSide, pipe: Pipe) -> None:
                     side.expect(message.published, cut_short=message.timed_out)
         if now_ns >= tick_ns:
             pipe.send(loop.tick())
-            tick_ns += TICK_NS
+            tick_ns += interval_ns
     pipe.send(side.result())
     side.close()
 
 
 def drive_both(producing: ProducingSide, consuming: ConsumingSide, pipe: Pipe) -> None:
     publish, consume = producing.loop, consuming.loop
-    tick_ns = publish.begin_ns + TICK_NS
+    interval_ns = int(producing.options.interval * 1e9)
+    tick_ns = publish.begin_ns + interval_ns
     while not consume.done:
         wait_s = consume.wait_s() if publish.done else min(publish.wait_s(), consume.wait_s())
         if wait_s > 0:
@@ -144,7 +146,7 @@ def drive_both(producing: ProducingSide, consuming: ConsumingSide, pipe: Pipe) -
         if time.monotonic_ns() >= tick_ns:
             pipe.send(publish.tick())
             pipe.send(consume.tick())
-            tick_ns += TICK_NS
+            tick_ns += interval_ns
     pipe.send(consuming.result())
     producing.close()
     consuming.close()

@@ -30,6 +30,16 @@ def test_rates_are_differences() -> None:
     assert lines[3].endswith("FAULTS 2")
 
 
+def test_ticks_within_a_second_are_not_shown() -> None:
+    out = io.StringIO()
+    display = Display(out, enabled=True, interval_s=0.5)
+    for total in (10, 30, 60, 100):
+        display.show(Tick("producers", published=total))
+    first, second = out.getvalue().splitlines()
+    assert "30/s" in first
+    assert "70/s" in second
+
+
 def test_latency_is_of_the_last_second() -> None:
     histogram = Histogram()
     histogram.add(100_000)

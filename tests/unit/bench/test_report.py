@@ -9,8 +9,9 @@ import pytest
 from warren.bench import report
 from warren.bench.arguments import parse
 from warren.bench.histogram import Histogram
+from warren.bench.procfs import Memory
 from warren.bench.result import ConsumersResult, Counts, ProducersResult, Tick
-from warren.bench.run import Outcome
+from warren.bench.run import Declared, Outcome
 
 SECOND = 1_000_000_000
 
@@ -63,8 +64,38 @@ def test_the_keys_tools_read_are_there() -> None:
         "confirm_us", "send_late_us", "consumed", "consume_rate", "bytes_per_s", "expected",
         "lost", "duplicated", "reordered", "bad", "redelivered", "latency_us", "load",
         "load_average", "broker", "other_cores", "per_second", "consume_rate_while_publishing",
+        "declared", "publish_tenths", "series",
     }  # fmt: skip
     assert set(build()) == needed
+
+
+def test_the_first_and_the_last_tenth_have_rates_of_their_own() -> None:
+    result = outcome()  # 30 in the first second, 70 in the second
+    assert build(result=result)["publish_tenths"] == {"first": 30.0, "last": 70.0}
+    assert result.producers
+    result.producers.published_ns = 3 * SECOND  # taken a second after the last was handed over
+    assert build(result=result)["publish_tenths"] == {"first": 30.0, "last": 8.8}
+
+
+def test_the_series_has_progress_and_memory() -> None:
+    result = outcome()
+    result.machine.series = [(0.0, Memory(50.04, 40.0)), (1.004, Memory(60.0, 41.0))]
+    series = json.loads(report.to_json(build(result=result)))["series"]
+    assert series["interval_s"] == 1.0
+    assert (series["published"], series["consumed"]) == ([30, 100], [20, 70])
+    assert (series["memory_s"], series["rss_mib"]) == ([0.0, 1.0], [50.0, 60.0])
+
+
+def test_short_intervals_are_summed_up_to_seconds() -> None:
+    found = build("--interval 0.5", outcome())
+    assert found["per_second"] == {"published": [100], "consumed": [70]}
+
+
+def test_declaring_has_its_rate_and_memory() -> None:
+    result = outcome()
+    result.declared = Declared(1024, 2.0, Memory(10.0, 9.0), Memory(12.0, 11.0))
+    found = json.loads(report.to_json(build(result=result)))["declared"]
+    assert (found["rate"], found["kib_per_queue"]) == (512.0, 2.0)
 
 
 def test_the_password_is_not_in_it() -> None:

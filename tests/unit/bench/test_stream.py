@@ -11,6 +11,7 @@ from warren.bench.confirm import Ledger
 from warren.bench.frame import BODY, HEADER, METHOD, frame, method, short_string
 from warren.bench.histogram import Histogram
 from warren.bench.message import filler
+from warren.bench.side import FOREIGN_START
 from warren.bench.stream import Stream, StreamError
 from warren.bench.verify import MAGIC, Cursor, Track, Verdict
 
@@ -169,3 +170,31 @@ def test_confirms_and_returns_of_a_publisher() -> None:
 def test_what_is_not_amqp_is_refused(octets: bytes) -> None:
     with pytest.raises(StreamError):
         build().feed(octets, 0)
+
+
+def test_a_consumer_of_several_queues_tells_them_by_the_number() -> None:
+    """Two queues of three are consumed, from two producers; the third queue is foreign."""
+    tracks = [[Track(queue, 3) for _ in range(2)] for queue in range(2)]
+    foreign = Cursor(Track(FOREIGN_START, 1))
+    stream = Stream(
+        channel=300,
+        cursors=[Cursor(track) for both in tracks for track in both] + [foreign, foreign],
+        queues=3,
+        sizes=SIZES,
+        verdict=Verdict(),
+        latency=Histogram(),
+        ledger=Ledger(),
+        ack_every=0,
+        stamped=False,
+        filler=b"",
+    )
+    for number, producer in ((0, 0), (1, 0), (1, 1), (3, 0), (0, 1), (4, 1)):
+        stream.feed(delivery(number, producer=producer), 0)
+    assert [[track.unique() for track in both] for both in tracks] == [[2, 1], [1, 2]]
+    assert stream.verdict.bad == stream.verdict.duplicated == stream.verdict.reordered == 0
+    stream.feed(delivery(5), 0)
+    assert stream.verdict.bad == 1
+    stream.feed(delivery(1) + delivery(7) + delivery(4), 0)
+    assert (stream.verdict.duplicated, stream.verdict.reordered) == (1, 1)
+    stream.feed(delivery(9, producer=2), 0)
+    assert stream.verdict.bad == 2
