@@ -4,8 +4,9 @@ from pathlib import Path
 from statistics import median
 from typing import Final
 
+from tools.bench.cell import cells, short
 from tools.bench.record import Record
-from tools.bench.report import cells, environment, ratio, short
+from tools.bench.report import environment, ratio
 from tools.bench.scenario import SCENARIOS
 
 BEGIN: Final = "<!-- benchmarks:begin -->\n"

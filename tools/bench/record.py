@@ -46,12 +46,16 @@ class Record:
             return self.number("kib_per_connection")
         if self.measure == "connect":
             return self.number("connect_rate")
+        if self.measure == "restart":
+            return self.number("first_delivery_s")
         return self.number("publish_rate" if self.measure == "published" else "consume_rate")
 
     def cpu_us(self) -> float | None:
         """The broker's CPU microseconds per message (or per connection)."""
         if self.measure == "connect":
             return self.number("connect_cpu_us")
+        if self.measure == "restart":
+            return None
         if self.measure == "idle":
             seconds, count = self.number("connect_cpu_s"), self.number("connections")
             return seconds * 1e6 / count if seconds is not None and count else None
@@ -68,6 +72,8 @@ class Record:
     def summary(self) -> str:
         if self.error:
             return f"{self.row}: {self.error.splitlines()[-1]}"
+        if self.measure == "restart":
+            return f"{self.row}: up {self.number('up_s')} s, first {self.rate()} s"
         rate, cpu = self.rate() or 0.0, self.cpu_us() or 0.0
         other = self.number("other_cores")
         return f"{self.row}: {rate:,.1f}  {cpu:.2f} µs CPU  {'ok' if self.ok else 'NOT OK'}" + (

@@ -7,22 +7,16 @@ its runs, and when any run failed its verification.
 import os
 import platform
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
+from tools.bench import durable
 from tools.bench.broker import rabbitmq_version
+from tools.bench.cell import NAMES, Cell, Row, cells, short
 from tools.bench.plot import Bar, bars_svg
 from tools.bench.record import Record
 from tools.bench.scenario import SCENARIOS, Step
 
-NOISE = 0.3
-NAMES = {
-    "warren": "Warren",
-    "before": "Warren before",
-    "pure": "Warren uncompiled",
-    "rabbitmq": "RabbitMQ",
-}
 PLOT = "benchmarks.svg"
 
 HEAD = """\
@@ -54,31 +48,12 @@ READING = """\
     make bench ARGS="--quick"               # one short round of the main scenarios
     make bench ARGS="--fresh ten latency"   # only these, forgetting earlier results
     make bench ARGS="--brokers warren,pure" # compiled against uncompiled
+    make bench ARGS="--list"                # the scenarios, and which run only by name
+    make bench ARGS="fill-drain-10m fill-drain-10m-lazy"
     make bench ARGS="--report"              # write this page again from the kept results
 
 Each run's full result, with the command that made it, is a line of `out/bench/results.jsonl`.
 """
-
-
-@dataclass(frozen=True, slots=True)
-class Cell:
-    """One broker in one row."""
-
-    records: list[Record]
-
-    def middle(self, read: Callable[[Record], float | None]) -> float | None:
-        values = [value for record in self.records if (value := read(record)) is not None]
-        return median(values) if values else None
-
-    def extent(self, read: Callable[[Record], float | None]) -> str:
-        values = [value for record in self.records if (value := read(record)) is not None]
-        return f" ({short(min(values))} to {short(max(values))})" if len(values) > 1 else ""
-
-    def verified(self) -> str:
-        return f"{sum(record.ok for record in self.records)}/{len(self.records)}"
-
-    def noisy(self) -> bool:
-        return any((record.number("other_cores") or 0.0) > NOISE for record in self.records)
 
 
 def write(records: list[Record], folder: Path) -> None:
@@ -97,18 +72,8 @@ def write(records: list[Record], folder: Path) -> None:
         chosen = [(step, found) for step, found in rows if step.measure in measures]
         if chosen:
             parts.append(f"## {title}\n\n" + "\n".join(table(chosen, measures[0])) + "\n")
-    parts += [starts(records), durable(rows), failures(records), READING]
+    parts += [starts(records), *durable.parts(rows, folder), failures(records), READING]
     (folder / "benchmarks.md").write_text("\n".join(part for part in parts if part))
-
-
-def cells(records: list[Record], row: str) -> dict[str, Cell]:
-    """The runs of a row by broker, in the order of NAMES."""
-    chosen = [record for record in records if record.row == row]
-    return {
-        name: Cell(runs)
-        for name in NAMES
-        if (runs := [record for record in chosen if record.broker == name])
-    }
 
 
 def environment(records: list[Record]) -> str:
@@ -147,7 +112,7 @@ UNITS = {
 }
 
 
-def table(rows: list[tuple[Step, dict[str, Cell]]], kind: str) -> Iterable[str]:
+def table(rows: list[Row], kind: str) -> Iterable[str]:
     """One line per row: each broker's figure, the ratio, and what it cost."""
     brokers = [name for name in NAMES if any(name in found for _, found in rows)]
     first, second = UNITS[kind]
@@ -192,13 +157,6 @@ def ratio(step: Step, found: dict[str, Cell], other: str) -> str:
     return f"{theirs / ours if less_is_better else ours / theirs:.1f} x"
 
 
-def short(value: float) -> str:
-    """Three digits that matter."""
-    if abs(value) >= 1000:
-        return f"{value:,.0f}"
-    return f"{value:.0f}" if abs(value) >= 100 else f"{value:.3g}"
-
-
 def starts(records: list[Record]) -> str:
     """Time to the first answered handshake, from every run."""
     lines = []
@@ -213,33 +171,6 @@ def starts(records: list[Record]) -> str:
     )
 
 
-def durable(rows: list[tuple[Step, dict[str, Cell]]]) -> str:
-    """Rows that write, beside what the disk can do."""
-    lines = []
-    for step, found in rows:
-        for name, cell in found.items():
-            floor = cell.middle(lambda record: record.disk_mib_per_s or None)
-            written = cell.middle(bytes_per_message)
-            if floor and written is not None:
-                lines.append(
-                    f"| {step.title} | {NAMES[name]} | {short(floor)} | {short(written)} |"
-                )
-    if not lines:
-        return ""
-    return (
-        "## Beside the disk\n\nThe floor is sequential writes of 1 MiB, each forced to the disk, "
-        "measured before the run.\n\n"
-        "| scenario | broker | floor MiB/s | bytes written per message |\n"
-        "|---|---|---|---|\n" + "\n".join(lines) + "\n"
-    )
-
-
-def bytes_per_message(record: Record) -> float | None:
-    written = record.number("broker", "written_bytes")
-    count = record.number("published") or record.number("consumed")
-    return written / count if written is not None and count else None
-
-
 def failures(records: list[Record]) -> str:
     lines = [
         f"- {record.row}, {NAMES[record.broker]}, round {record.round}: "
@@ -250,7 +181,7 @@ def failures(records: list[Record]) -> str:
     return "## Runs that failed\n\n" + "\n".join(lines) + "\n" if lines else ""
 
 
-def plot_rates(rows: list[tuple[Step, dict[str, Cell]]], folder: Path) -> bool:
+def plot_rates(rows: list[Row], folder: Path) -> bool:
     bars = [
         Bar(
             step.title,

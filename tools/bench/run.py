@@ -5,7 +5,8 @@
 done, `docs/benchmarks.md` and its plots are written from these lines (`--report` does only that).
 
 Rounds go broker by broker inside a scenario, so that all sides meet the same hour of the machine.
-What is already measured is not repeated unless `--fresh` is given. `--quick` keeps its results and
+Some scenarios run only when they are named, some in one round only. What is already measured is
+not repeated unless `--fresh` is given. `--quick` keeps its results and
 its page apart, under `out/bench/quick`.
 """
 
@@ -33,7 +34,8 @@ from tools.bench.broker import (
 )
 from tools.bench.disk import floor_mib_per_s
 from tools.bench.record import Record, load
-from tools.bench.scenario import Scenario, Step, pick
+from tools.bench.restart import restart
+from tools.bench.scenario import SCENARIOS, Scenario, Step, pick
 
 
 class Starter(Protocol):
@@ -58,6 +60,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument(
         "--quick", action="store_true", help="one short round of the main scenarios"
     )
+    parser.add_argument("--list", action="store_true", help="only print the scenarios")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=8.0, help="how long each run publishes")
     parser.add_argument("--messages", type=int, default=0, help="for scenarios that count messages")
@@ -106,6 +109,9 @@ def starters(args: argparse.Namespace) -> dict[str, Starter]:
 
 def main() -> int:
     args = parse()
+    if args.list:
+        print_scenarios()
+        return 0
     args.out.mkdir(parents=True, exist_ok=True)
     results = args.out / "results.jsonl"
     if not args.report:
@@ -120,6 +126,12 @@ def main() -> int:
     return 0
 
 
+def print_scenarios() -> None:
+    for scenario in SCENARIOS:
+        when = "only by name" if scenario.only_named else "quick" if scenario.quick else ""
+        print(f"{scenario.name:<22} {when:<13} {scenario.steps[0].title}")
+
+
 def measure(args: argparse.Namespace, results: Path) -> None:
     done = {
         (record.scenario, record.broker, record.round)
@@ -128,7 +140,7 @@ def measure(args: argparse.Namespace, results: Path) -> None:
     }
     scenarios = pick(args.scenarios, quick=args.quick)
     for scenario in scenarios:
-        for number in range(1, args.rounds + 1):
+        for number in range(1, min(args.rounds, scenario.rounds_max) + 1):
             floor = floor_mib_per_s(args.out) if scenario.durable else 0.0
             for name, starter in starters(args).items():
                 if (scenario.name, name, number) in done:
@@ -161,18 +173,38 @@ def run(
         return [make(row=step.row, measure=step.measure, error=str(error))
                 for step in scenario.steps]  # fmt: skip
     records: list[Record] = []
+    filled = 0
     try:
         time.sleep(SETTLE_S)
         for step in scenario.steps:
-            words = bench_words(args, scenario, step, broker)
-            result, failure = bench(words)
+            if step.deed == "load":
+                words = bench_words(args, scenario, step, broker)
+                result, failure = bench(words)
+                filled = compare(step, result, filled)
+            else:
+                words = [step.deed, "start", step.options]
+                result, failure = restart(broker, kill=step.deed == "kill", queue=step.options)
             records.append(make(
                 row=step.row, measure=step.measure, start_s=broker.start_s, result=result,
                 error=failure, command=shlex.join(words),
             ))  # fmt: skip
+            if broker.process.poll() is not None:
+                break  # The row has the reason; the next ones would only say that nobody is there.
     finally:
         broker.stop()
     return records
+
+
+def compare(step: Step, result: dict[str, object] | None, filled: int) -> int:
+    """Note in the result of a drain what is missing of what was filled in; how much that is now."""
+    if result is None:
+        return filled
+    if "--drain" in step.options:
+        missing = filled - int(str(result["consumed"]))
+        result["missing"] = missing
+        result["ok"] = result["ok"] is True and missing == 0
+        return 0
+    return int(str(result["published"])) if step.measure == "published" else filled
 
 
 def bench_words(
@@ -183,7 +215,8 @@ def bench_words(
     scheme = "amqps" if scenario.tls else "amqp"
     words = ["--uri", f"{scheme}://guest:guest@{HOST}:{port}/", *shlex.split(step.options)]
     if step.messages:
-        words += ["--messages", str(args.messages or step.messages)]
+        wanted = step.messages_rabbitmq if broker.kind == "rabbitmq" else 0
+        words += ["--messages", str(args.messages or wanted or step.messages)]
     elif "--drain" not in words:
         words += ["--seconds", f"{args.seconds:g}"]
     return [*words, "--pid", str(broker.pid)]

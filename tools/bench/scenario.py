@@ -8,18 +8,22 @@ from dataclasses import dataclass
 from typing import Literal
 
 # What a row compares: deliveries, publishes, latency, memory of connections, or connections.
-Measure = Literal["consumed", "published", "latency", "idle", "connect"]
+Measure = Literal["consumed", "published", "latency", "idle", "connect", "restart"]
+# What is done: a run of the load generator, or the broker ends and begins again.
+Deed = Literal["load", "stop", "kill"]
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One run of the load generator."""
+    """One run of the load generator, or one restart of the broker."""
 
     row: str  # the name of the row
     title: str
     options: str  # of `warren bench`, as on a command line
     measure: Measure = "consumed"
     messages: int = 0  # publish so many instead of for a time
+    messages_rabbitmq: int = 0  # the same for RabbitMQ, where that would take too long
+    deed: Deed = "load"  # for a restart `options` is the queue that the first message comes from
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +35,8 @@ class Scenario:
     tls: bool = False
     durable: bool = False  # meaningful beside the disk's floor
     quick: bool = True  # part of --quick
+    only_named: bool = False  # left out unless it is asked for by name
+    rounds_max: int = 100
 
 
 def one(
@@ -51,7 +57,53 @@ def one(
 # Short reads make the load generator nap, so that it does not take the processor from the broker.
 FLOOD = "--coalesce 500 "
 SAFE = "--coalesce 200 --confirm 1000 --ack-every 50 --prefetch 500 "
+DRAIN = "--drain --ack-every 50 --prefetch 500 --coalesce 100 --interval 0.1 "
+DURABLE = "--persistent --durable "
+FILL_ONLY = DURABLE + "--publish-only --interval 0.1 "
+LAZY = "--queue-arg x-queue-mode=lazy "
 FILL = 2_000_000
+HEADLINE = 10_000_000
+START = 1_000_000
+MANY_QUEUES = 50_000
+MANY = f"--queues {MANY_QUEUES} --every-queue --size 128 "
+
+
+def fill_and_drain(name: str, words: str, options: str, messages: int) -> Scenario:
+    """Publish without consumers, then drain; ten million are for Warren only."""
+    headline = messages == HEADLINE
+    fewer = FILL if headline else 0
+    unless = f" (RabbitMQ: {FILL:,})" if headline else ""
+    return Scenario(
+        name,
+        (
+            Step(
+                "fill" + name.removeprefix("fill-drain"),
+                f"persistent 1 KiB, publish only, {messages:,} messages{unless}{words}",
+                "--size 1k " + FILL_ONLY + options,
+                "published",
+                messages,
+                fewer,
+            ),
+            Step(
+                "drain" + name.removeprefix("fill-drain"),
+                f"draining these, acks by 50{words}",
+                "--size 1k " + DRAIN,
+            ),
+        ),
+        durable=True,
+        quick=False,
+        only_named=headline,
+        rounds_max=1 if headline else 100,
+    )
+
+
+def restarted(name: str, title: str, queue: str) -> tuple[Step, Step]:
+    """A clean stop and a start, then a kill and a start."""
+    return (
+        Step(f"{name}-stop", f"{title}, after a clean stop", queue, "restart", deed="stop"),
+        Step(f"{name}-kill", f"{title}, after kill -9", queue, "restart", deed="kill"),
+    )
+
 
 SCENARIOS: tuple[Scenario, ...] = (
     one("transient-12", "transient, 12 B", FLOOD + "--size 12"),
@@ -162,24 +214,63 @@ SCENARIOS: tuple[Scenario, ...] = (
         durable=True,
         quick=False,
     ),
+    one(
+        "persistent-queues",
+        "persistent 1 KiB, 1,000 durable queues, confirms 1000, acks by 50",
+        SAFE + DURABLE + "--size 1k --queues 1000 --every-queue --producers 2 --consumers 2",
+        durable=True,
+        quick=False,
+    ),
+    one(
+        "persistent-12",
+        "persistent 12 B, durable queue, confirms 1000, acks by 50",
+        SAFE + DURABLE + "--size 12",
+        durable=True,
+        quick=False,
+    ),
+    one(
+        "persistent-64k",
+        "persistent 64 KiB, durable queue, confirms 1000, acks by 50",
+        SAFE + DURABLE + "--size 64k --block 512k",
+        durable=True,
+        quick=False,
+    ),
+    fill_and_drain("fill-drain", "", "", FILL),
+    fill_and_drain("fill-drain-lazy", ", lazy queue", LAZY, FILL),
+    fill_and_drain("fill-drain-10m", "", "", HEADLINE),
+    fill_and_drain("fill-drain-10m-lazy", ", lazy queue", LAZY, HEADLINE),
     Scenario(
-        "fill-drain",
+        "start",
         (
             Step(
-                "fill",
-                f"persistent 1 KiB, publish only, {FILL:,} messages",
-                "--size 1k --persistent --durable --publish-only",
+                "start-fill",
+                f"persistent 1 KiB, confirms in a window of 1000, {START:,} messages",
+                "--size 1k --confirm 1000 " + FILL_ONLY,
                 "published",
-                FILL,
+                START,
             ),
-            Step(
-                "drain",
-                "draining these, acks by 50",
-                "--size 1k --drain --ack-every 50 --prefetch 500 --coalesce 100",
-            ),
+            *restarted("start", f"start with {START:,} persistent 1 KiB messages", "perf-0"),
+            Step("start-drain", "draining what survived both", "--size 1k " + DRAIN),
         ),
         durable=True,
         quick=False,
+    ),
+    Scenario(
+        "many-queues",
+        (
+            Step(
+                "many-fill",
+                f"persistent 128 B, confirmed, 10 for each of {MANY_QUEUES:,} durable queues",
+                "--confirm 1000 --keep " + MANY + FILL_ONLY,
+                "published",
+                10 * MANY_QUEUES,
+            ),
+            *restarted("many", f"start with {MANY_QUEUES:,} durable queues", "perf-000000"),
+            Step("many-drain", f"draining {MANY_QUEUES:,} queues", MANY + DRAIN),
+        ),
+        durable=True,
+        quick=False,
+        rounds_max=1,
     ),
     one("idle", "1,000 idle connections", "--idle 1000", "idle"),
     one("connect", "connections opened and closed", "--connect-rate 0", "connect"),
@@ -194,4 +285,8 @@ def pick(names: list[str], *, quick: bool) -> list[Scenario]:
         raise SystemExit(f"unknown scenario {unknown[0]!r}; known: {', '.join(known)}")
     if names:
         return [known[name] for name in names]
-    return [scenario for scenario in SCENARIOS if scenario.quick or not quick]
+    return [
+        scenario
+        for scenario in SCENARIOS
+        if (scenario.quick or not quick) and not scenario.only_named
+    ]

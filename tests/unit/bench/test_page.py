@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tools.bench import excerpt, report
+from tools.bench.cell import short
 from tools.bench.record import Record, load
 
 
@@ -58,7 +59,7 @@ def test_the_plot_is_well_formed(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("value", [0.0123, 1.5, 42.0, 999.6, 1234567.8])
 def test_figures_keep_three_digits(value: float) -> None:
-    shown = float(report.short(value).replace(",", ""))
+    shown = float(short(value).replace(",", ""))
     assert abs(shown - value) <= value * 0.005 + 0.5 * (value >= 100)
 
 
