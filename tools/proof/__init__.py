@@ -1,0 +1,1 @@
+"""What the proofs share: a client that remembers, its books, and the broker under proof."""
