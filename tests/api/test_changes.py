@@ -78,6 +78,13 @@ def test_virtual_hosts_and_permissions(site: Managed) -> None:
     assert site.get("/api/vhost-limits/a%2Fb") == [{"vhost": "a/b", "value": {"max-queues": 7}}]
     assert site.ask("DELETE", "/api/vhost-limits/a%2Fb/max-queues").status == 204
     assert site.get("/api/vhost-limits/a%2Fb") == []
+    assert site.get("/api/vhosts/a%2Fb")["tracing"] is False
+    for tracing, stays in ((True, True), ("false", False)):
+        assert site.ask("PUT", "/api/vhosts/a%2Fb", {"tracing": tracing}).status == 204
+        assert site.ask("PUT", "/api/vhosts/a%2Fb", {"description": "d"}).status == 204
+        assert site.get("/api/vhosts/a%2Fb")["tracing"] is stays
+    answer = site.ask("PUT", "/api/vhosts/a%2Fb", {"tracing": 1})
+    assert (answer.status, answer.json()["reason"]) == (400, "tracing should be true or false")
     assert site.ask("DELETE", place).status == 204
     assert site.ask("DELETE", place).status == 404
     assert site.ask("DELETE", "/api/vhosts/a%2Fb").status == 204

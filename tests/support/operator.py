@@ -50,6 +50,8 @@ _REFERENCE: Final[dict[str, Callable[[Arguments], list[str]]]] = {
     "set_permissions": _in_vhost("user", "configure", "write", "read"),
     "set_vhost_limits": _in_vhost("definition"),
     "clear_vhost_limits": _in_vhost(),
+    "trace_on": _in_vhost(),
+    "trace_off": _in_vhost(),
     "set_user_limits": _plain("user", "definition"),
     "clear_user_limits": _plain("user", "limit"),
     "close_connection": _plain("pid", "reason"),

@@ -41,6 +41,7 @@ from warren.vhost.change import (
     VHostDelete,
     VHostLimitsPut,
     VHostPut,
+    VHostTracing,
 )
 
 # An object in a virtual host, by the names of both.
@@ -90,6 +91,8 @@ class Copy:
     def __init__(self) -> None:
         self.vhosts: dict[str, VHostPut] = {}
         self.vhost_limits: dict[str, dict[str, int]] = {}
+        # The vhosts whose messages are traced.
+        self.traced: set[str] = set()
         self.users: dict[str, UserPut] = {}
         self.user_limits: dict[str, dict[str, int]] = {}
         self.permissions: dict[Place, PermissionPut] = {}
@@ -177,6 +180,8 @@ class Copy:
                 self.global_parameters.pop(told.name, None)
             case VHostLimitsPut():
                 _put_limits(self.vhost_limits, told.vhost, told.limits)
+            case VHostTracing(vhost=name, tracing=tracing):
+                (self.traced.add if tracing else self.traced.discard)(name)
             case UserLimitsPut():
                 _put_limits(self.user_limits, told.user, told.limits)
             case _:
@@ -212,6 +217,7 @@ class Copy:
     def _forget_vhost(self, name: str) -> None:
         self.vhosts.pop(name, None)
         self.vhost_limits.pop(name, None)
+        self.traced.discard(name)
         for place in [place for place in self.queues if place[0] == name]:
             del self.queues[place]
             self.queue_stats.pop(place, None)

@@ -183,7 +183,7 @@ def vhost(copy: Copy, one: VHostPut, totals: tuple[int, int]) -> Shown:
         "metadata": {"description": one.description, "tags": list(one.tags)},
         "name": one.name,
         "tags": list(one.tags),
-        "tracing": False,
+        "tracing": one.name in copy.traced,
     }
 
 

@@ -1,4 +1,4 @@
-"""What a queue asks of whoever keeps it: to bury its dead messages, and to delete it.
+"""What a queue asks of whoever keeps it: to bury its dead messages, to delete it, to trace it.
 
 The vhost implements this; queues know neither exchanges nor each other.
 """
@@ -9,6 +9,7 @@ from mypy_extensions import i64, mypyc_attr
 
 if TYPE_CHECKING:
     from warren.queues.message import Message
+    from warren.queues.outlet import ConsumerOwner
     from warren.queues.queue import Queue
 
 
@@ -19,3 +20,8 @@ class QueueKeeper:
 
     def retire(self, queue: "Queue") -> None:
         """A queue was unused for its time: it is to be deleted (QD-7)."""
+
+    def handed_out(
+        self, queue: "Queue", owner: "ConsumerOwner | None", message: "Message", again: bool
+    ) -> None:
+        """A queue that is traced has handed a message out (O-10.1)."""

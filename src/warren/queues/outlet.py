@@ -22,8 +22,19 @@ if TYPE_CHECKING:
 ROOM_AFTER_NS: Final = 5_000_000
 
 
+@final
+class Party:
+    """Who publishes or consumes, in words for people."""
+
+    def __init__(self, connection: str, channel: int, user: str) -> None:
+        # "peer host:port -> host:port of the node"
+        self.connection = connection
+        self.channel = channel
+        self.user = user
+
+
 class ConsumerOwner:
-    """What a queue tells the channel behind a consumer or a held publish."""
+    """What a queue tells the channel behind a consumer or a held publish, and who that is."""
 
     def on_consumer_cut(self, consumer: "Consumer") -> None:
         """The queue is gone; the consumer gets nothing more."""
@@ -33,6 +44,9 @@ class ConsumerOwner:
 
     def on_messages_here(self) -> None:
         """Messages that a basic.get waits for are in memory, or gone."""
+
+    def party(self) -> Party:
+        return Party("", 0, "")
 
 
 @final

@@ -276,9 +276,7 @@ class Paging:
         self._came_in(block, [], 0, 0)
         self._tell_lost(lost, "no record of them is in the store")
 
-    def on_loaded(
-        self, block: Block, life: i64, reading: Reading, error: Exception | None
-    ) -> None:
+    def on_loaded(self, block: Block, life: i64, reading: Reading, error: Exception | None) -> None:
         """The store has read what comes next."""
         if life != self.life or self.queue is None:
             return

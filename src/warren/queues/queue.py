@@ -5,8 +5,8 @@ message that finds the backlog empty and a consumer able goes straight through, 
 the backlog not empty waits behind it (order per queue, spec PB-6).
 
 `gate` is zero for a queue without special rules. What must look at each message (limits, TTL,
-priorities, counted deliveries, a store) sets a bit, and the queue takes the long way of `Ruled`;
-the short way never learns of them.
+priorities, counted deliveries, tracing, a store) sets a bit, and the queue takes the long way of
+`Ruled`; the short way never learns of them.
 """
 
 from typing import Final, final
@@ -23,7 +23,15 @@ from warren.queues.message import Message
 from warren.queues.outlet import ConsumerOwner
 from warren.queues.paging import Paging
 from warren.queues.ref import HELD, OVERDRAWN, PENDING, REFUSED, TAKEN, QueueRef
-from warren.queues.ruled import GATE_EXPIRY, MS, P_COUNTED, Ruled, drop_blocks, with_count
+from warren.queues.ruled import (
+    GATE_EXPIRY,
+    GATE_TRACED,
+    MS,
+    P_COUNTED,
+    Ruled,
+    drop_blocks,
+    with_count,
+)
 from warren.queues.rules import NO_RULES, REJECTED, QueueRules
 from warren.queues.timer import Timer
 from warren.queues.turn import Turn
@@ -34,9 +42,9 @@ GATE_DEAD: Final = 1
 GATE_SUSPENDED: Final = 2
 GATE_RULES: Final = 4
 # Persistent messages are written to the store: only publishes look at this one.
-GATE_STORE: Final = 16
+GATE_STORE: Final = 32
 # Everything for which handing out takes the long way, or none.
-GATE_LONG: Final = GATE_DEAD | GATE_SUSPENDED | GATE_RULES | GATE_EXPIRY
+GATE_LONG: Final = GATE_DEAD | GATE_SUSPENDED | GATE_RULES | GATE_EXPIRY | GATE_TRACED
 
 
 @final
@@ -167,6 +175,14 @@ class Queue(QueueRef):
             self.ruled = ruled
         return ruled
 
+    def trace(self, on: bool) -> None:
+        """Have the keeper told of what is handed out, or no longer (O-10.1)."""
+        if on:
+            self._long_way()
+            self.gate |= GATE_TRACED
+        else:
+            self.gate &= ~GATE_TRACED
+
     def touch(self) -> None:
         """The queue is used: its time without use begins anew."""
         self.used_ns = self.turn.now_ns
@@ -250,7 +266,12 @@ class Queue(QueueRef):
         return index is not None and index.journal.broken != ""
 
     def keep(
-        self, index: QueueIndex, seq: i64, message: Message, ledger: ConfirmLedger | None, number: i64
+        self,
+        index: QueueIndex,
+        seq: i64,
+        message: Message,
+        ledger: ConfirmLedger | None,
+        number: i64,
     ) -> None:
         """Write a message down; its publisher hears of it when it is on the disk."""
         journal = index.journal

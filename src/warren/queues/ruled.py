@@ -1,4 +1,4 @@
-"""The long way of a queue that has rules: limits, expiry, priorities, counted deliveries.
+"""The long way of a queue that has rules: limits, expiry, priorities, counted deliveries, tracing.
 
 `Queue` hands over here when its gate is not zero, so that a queue without rules never pays for
 them. What is true of both ways: messages that wait leave in the order of their level, highest
@@ -36,11 +36,14 @@ from warren.store.index import QueueIndex
 
 if TYPE_CHECKING:
     from warren.queues.confirm import ConfirmLedger
+    from warren.queues.consumer import Consumer
     from warren.queues.queue import Queue
     from warren.queues.turn import Turn
     from warren.queues.unacked import Delivery
 
 GATE_EXPIRY: Final = 8
+# What the queue hands out is told to its keeper (O-10.1).
+GATE_TRACED: Final = 16
 
 MS: Final[i64] = 1_000_000
 NEVER: Final[i64] = -1
@@ -145,7 +148,7 @@ class Ruled:
             queue.next_seq = seq + 1
             if stored and not consumer.no_ack:
                 self._keep(self._index(message), seq, message, ledger, number)
-            consumer.send(seq, message, False)
+            self._hand_out(consumer, seq, message, False)
             return True
         if ttl == 0:
             queue.expired_count += 1
@@ -267,9 +270,10 @@ class Ruled:
             left -= 1
             level = self._first()
             message = self._take(level)
-            consumer.send(level.seq, message, level.again)
+            seq = level.seq
+            self._hand_out(consumer, seq, message, level.again)
             if consumer.no_ack:
-                self._settle(level, message)
+                self._settle(level, seq, message)
         if queue.out_count > 0 and (queue.consumers.every or not self._is_here()):
             self.read_ahead()
         self._settle_gate()
@@ -279,11 +283,11 @@ class Ruled:
         """Whether a message waits, and the next one is in memory."""
         return self.queue.ready() > 0 and self._first().here()
 
-    def _settle(self, level: Level, message: Message) -> None:
-        """What was taken from a level last does not come back."""
+    def _settle(self, level: Level, seq: i64, message: Message) -> None:
+        """What was taken from a level does not come back."""
         index = level.index
         if index is not None and message.traits & P_PERSISTENT != 0:
-            index.settle(level.seq, message.size)
+            index.settle(seq, message.size)
 
     def read_ahead(self) -> None:
         """Have the next messages brought into memory."""
@@ -297,6 +301,13 @@ class Ruled:
         for level in self.levels:
             if level is not None and level.backlog.paging is not None:
                 level.backlog.paging.loading = False
+
+    def _hand_out(self, consumer: "Consumer", seq: i64, message: Message, again: bool) -> None:
+        """Send a message; nothing of it is open any more when it is traced."""
+        consumer.send(seq, message, again)
+        queue = self.queue
+        if queue.gate & GATE_TRACED:
+            queue.keeper.handed_out(queue, consumer.outlet.owner, message, again)
 
     def next(self) -> Level | None:
         """Take the next message that is alive for basic.get; the level says what was taken."""
@@ -387,9 +398,11 @@ class Ruled:
             if message.expires_at == 0 or message.expires_at > now:
                 break
             self._take(level)
+            seq = level.seq
             queue.expired_count += 1
+            # What follows from it may take more of this level.
             self._gone(message, EXPIRED)
-            self._settle(level, message)
+            self._settle(level, seq, message)
             most -= 1
         return most
 
@@ -409,9 +422,10 @@ class Ruled:
                 self.read_ahead()
                 break
             message = self._take(level)
+            seq = level.seq
             queue.dropped_count += 1
             self._gone(message, MAXLEN)
-            self._settle(level, message)
+            self._settle(level, seq, message)
             most -= 1
         return most
 

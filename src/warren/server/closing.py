@@ -12,6 +12,7 @@ from typing import Final, final
 from warren.core import AmqpError, reply
 from warren.queues.turn import Chore
 from warren.server.hub import Hub, Link
+from warren.server.list_connection import connection_item
 from warren.session import RUNNING, Connection
 from warren.vhost import VHost
 
@@ -43,6 +44,11 @@ class Closing:
     def end_user(self, name: str) -> None:
         # Also those that are still negotiating: they have shown a password that is void now.
         self._end(lambda one: one.user == name, f"user '{name}' is deleted")
+
+    def name_of(self, identity: int) -> str:
+        link = self.hub.links.get(identity)
+        item = None if link is None else connection_item(link, self.hub.broker.node_name, 0)
+        return "" if item is None else item.name()
 
     def _end(self, wanted: Wanted, text: str) -> None:
         self.hub.begin()

@@ -11,7 +11,7 @@ from warren.server.control import Code, Command, ControlError, Slices, command, 
 from warren.server.list_cell import Cell, cells, row, sliced
 from warren.server.view import NodeView
 from warren.vhost import VHost
-from warren.vhost.change import VHostDelete, VHostLimitsPut, VHostPut
+from warren.vhost.change import VHostDelete, VHostLimitsPut, VHostPut, VHostTracing
 from warren.vhost.limit import VHOST_LIMITS
 from warren.vhost.queue_argument import QUEUE_TYPES
 
@@ -40,6 +40,10 @@ class VHostTagsArgs(Args, frozen=True, kw_only=True):
     tags: tuple[str, ...] = ()
 
 
+class TraceArgs(Args, frozen=True, kw_only=True):
+    vhost: Vhost = "/"
+
+
 class SetLimitsArgs(Args, frozen=True, kw_only=True):
     """`definition` is an object of limits, or its JSON; it takes the place of the one before."""
 
@@ -63,7 +67,7 @@ _CELLS: Final[dict[str, Cell[VHost]]] = {
     "description": lambda one: one.description,
     "tags": lambda one: list(one.tags),
     "default_queue_type": lambda one: one.default_queue_type or "undefined",
-    "tracing": lambda one: False,
+    "tracing": lambda one: one.tracer is not None,
     "cluster_state": lambda one: {one.broker.node_name: "running"},
 }
 _LIMIT_CELLS: Final[dict[str, Cell[VHost]]] = {
@@ -112,6 +116,18 @@ class _VHosts:
         found = [self.broker.vhosts[name] for name in sorted(self.broker.vhosts)]
         return sliced((row(made, one) for one in found), self.broker.clock)
 
+    async def trace_on(self, view: NodeView, args: TraceArgs) -> Done:
+        vhost_named(self.node, args.vhost)
+        done = await make(self.node, VHostTracing(vhost=args.vhost, tracing=True))
+        self.broker.log.event("info", "vhost.tracing_on", {"vhost": args.vhost})
+        return done
+
+    async def trace_off(self, view: NodeView, args: TraceArgs) -> Done:
+        vhost_named(self.node, args.vhost)
+        done = await make(self.node, VHostTracing(vhost=args.vhost, tracing=False))
+        self.broker.log.event("info", "vhost.tracing_off", {"vhost": args.vhost})
+        return done
+
     async def set_limits(self, view: NodeView, args: SetLimitsArgs) -> Done:
         vhost_named(self.node, args.vhost)
         given = read_limits(args.definition, VHOST_LIMITS)
@@ -142,6 +158,8 @@ def commands(node: "Node") -> Iterator[Command]:
     yield command("delete_vhost", "Delete one with all in it.", VHostArgs, Done, vhosts.delete)
     yield command("set_vhost_tags", "Set the tags.", VHostTagsArgs, Done, vhosts.set_tags)
     yield listing("list_vhosts", "List virtual hosts.", ColumnsArgs, vhosts.rows)
+    yield command("trace_on", "Trace messages.", TraceArgs, Done, vhosts.trace_on)
+    yield command("trace_off", "Stop tracing.", TraceArgs, Done, vhosts.trace_off)
     yield command("set_vhost_limits", "Set limits.", SetLimitsArgs, Done, vhosts.set_limits)
     yield command("clear_vhost_limits", "Clear limits.", ClearLimitsArgs, Done, vhosts.clear_limits)
     yield listing("list_vhost_limits", "List limits.", LimitListArgs, vhosts.limit_rows)

@@ -9,6 +9,7 @@ from msgspec import Raw
 import warren
 from warren._build import forms
 from warren.flow import Alarm, Kind, Source, Subject
+from warren.queues.queue import GATE_SUSPENDED
 from warren.runtime.loop import loop_name
 from warren.runtime.process import descriptor_count, descriptor_count_max, resident_bytes
 from warren.server.derived_wait import concerns, derived_waits
@@ -264,7 +265,7 @@ class View:
                 QueueRow(
                     name=name,
                     vhost=home_name,
-                    state="running" if queue.gate == 0 else "suspended",
+                    state="suspended" if queue.gate & GATE_SUSPENDED else "running",
                     messages_ready=int(queue.ready()),
                     messages_unacknowledged=int(queue.unacked_count),
                     consumers=len(queue.consumers.every),

@@ -22,6 +22,7 @@ from warren.vhost.change import (
     UserLimitsPut,
     VHostLimitsPut,
     VHostPut,
+    VHostTracing,
     encoded,
     policy_put,
     user_put,
@@ -48,6 +49,8 @@ def _vhost(vhost: VHost) -> Iterator[Change]:
         tags=vhost.tags,
         default_queue_type=vhost.default_queue_type,
     )
+    if vhost.tracer is not None:
+        yield VHostTracing(vhost=vhost.name, tracing=True)
     if vhost.limits:
         yield VHostLimitsPut(vhost=vhost.name, limits=vhost.limits)
     for (component, name), value in list(vhost.parameters.items()):

@@ -18,6 +18,7 @@ from warren.protocol.methods import (
 from warren.protocol.value import BOOL, Field, Table, kind_name
 from warren.queues import Consumer, Delivery
 from warren.queues.queue import Got
+from warren.queues.ruled import GATE_TRACED
 from warren.routing import queue_label
 from warren.security import Access
 from warren.session import parking
@@ -168,6 +169,8 @@ def on_get(connection: "Connection", channel: Channel, method: BasicGet) -> None
     else:
         outlet.unacked.add(delivery)
     _write_got(connection, channel, got, int(tag))
+    if queue.gate & GATE_TRACED:
+        queue.keeper.handed_out(queue, channel, got.message, got.again)
 
 
 def _write_got(connection: "Connection", channel: Channel, got: Got, tag: int) -> None:

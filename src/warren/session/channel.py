@@ -12,7 +12,7 @@ from mypy_extensions import i64
 from warren.protocol.frame import frame
 from warren.protocol.methods import BasicCancel
 from warren.queues import Consumer, Delivery, Message, Outlet
-from warren.queues.outlet import ConsumerOwner
+from warren.queues.outlet import ConsumerOwner, Party
 
 if TYPE_CHECKING:
     from warren.flow import Handle
@@ -102,6 +102,8 @@ class Channel(ConsumerOwner):
         self.blocked_on: dict[str, Handle] = {}
         self.reader_credit: i64 = 0
         self.flow_since_ns = -1
+        # What traces call it; made when the first one does.
+        self._party: Party | None = None
 
     def settle_quick(self) -> None:
         """Recompute `quick` after something it depends on has changed."""
@@ -138,6 +140,21 @@ class Channel(ConsumerOwner):
     def on_messages_here(self) -> None:
         """Messages that a basic.get waits for came into memory."""
         self.connection.on_messages_here(self)
+
+    def party(self) -> Party:
+        party = self._party
+        if party is None:
+            connection = self.connection
+            sessions = connection.broker.sessions
+            # Without listeners there is no other end.
+            name = (
+                connection.subject.name
+                if sessions is None
+                else sessions.name_of(connection.identity)
+            )
+            party = Party(name, self.number, connection.user)
+            self._party = party
+        return party
 
     def add_consumer(self, consumer: Consumer) -> None:
         self.consumers[consumer.tag] = consumer

@@ -185,7 +185,7 @@ def make_route(connection: "Connection", channel: Channel, arguments: bytes) -> 
         targets,
         mandatory=mandatory,
         again=source.again,
-        special=source.again,
+        special=source.special,
         volatile=source.volatile,
     )
 
@@ -206,6 +206,7 @@ def _find_source(connection: "Connection", raw_name: bytes) -> Source:
         and permissions.restricts_topics(connection.user, vhost.name, name),
         headers=vhost.routing.needs_headers(exchange),
         volatile=vhost.routing.is_volatile(exchange),
+        traced=vhost.tracer is not None,
     )
     connection.routes.remember(raw_name, source)
     return source
@@ -250,13 +251,16 @@ def publish(
             hidden = _header_keys(headers, "BCC")
             extra += hidden
             props = _without_bcc(props, headers)
+    tracer = connection.vhost().tracer
     if route.again or extra:
         asked = route
         route = _route_again(connection, asked, extra, headers, props)
-        if not extra and not route.returned and not asked.volatile:
+        if tracer is None and not extra and not route.returned and not asked.volatile:
             connection.routes.remember_again(asked, props, route)
     message = Message(tail, props, body, more, size, traits, 0, hidden)
     channel.published += 1
+    if tracer is not None:
+        tracer.published(channel.party(), message, route.targets)
     if channel.tx is not None:
         channel.tx.publishes.append(TxPublish(route, message))
         return

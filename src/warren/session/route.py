@@ -54,7 +54,8 @@ class Route:
         self.is_reply = is_reply
         # Whether its messages go back to the publisher, whoever else has them (PB-3).
         self.returned = mandatory and (is_reply or not any_routed(targets))
-        # Not for the short way: headers decide, it is a reply address, or it must be returned.
+        # Not for the short way: headers decide, it is a reply address, it must be returned, or its
+        # vhost is traced.
         self.special = special or self.returned
 
 
@@ -63,7 +64,13 @@ class Source:
     """An exchange this connection may publish to, and what a route from it must know."""
 
     def __init__(
-        self, exchange: Exchange, *, topic_checked: bool, headers: bool, volatile: bool
+        self,
+        exchange: Exchange,
+        *,
+        topic_checked: bool,
+        headers: bool,
+        volatile: bool,
+        traced: bool,
     ) -> None:
         self.exchange = exchange
         # A topic permission restricts the keys: each one is to be checked.
@@ -71,6 +78,8 @@ class Source:
         # Routes depend on more than the key: on headers, or on an exchange's own choice.
         self.again = headers or volatile
         self.volatile = volatile
+        # Its messages take the general way, which traces them (O-10.1).
+        self.special = self.again or traced
         # The last targets reached by one key, to be shared by routes that reach the same.
         self.last_sink: Sink | None = None
         self.last_targets: list[QueueRef] = []

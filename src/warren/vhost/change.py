@@ -51,6 +51,13 @@ class VHostLimitsPut(Change, frozen=True, kw_only=True):
     limits: dict[str, int]
 
 
+class VHostTracing(Change, frozen=True, kw_only=True):
+    """Whether messages of a vhost are traced (O-10.1); never stored."""
+
+    vhost: str
+    tracing: bool
+
+
 class UserPut(Change, frozen=True, kw_only=True):
     """A user. An empty hash allows no login by password."""
 
@@ -202,6 +209,7 @@ AnyChange = (
     VHostPut
     | VHostDelete
     | VHostLimitsPut
+    | VHostTracing
     | UserPut
     | UserDelete
     | UserLimitsPut

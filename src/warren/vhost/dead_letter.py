@@ -25,6 +25,7 @@ from warren.protocol.properties import (
 )
 from warren.protocol.value import ARRAY, LONG_STRING, TABLE, Field, Table
 from warren.queues import Message, Queue, QueueKeeper, QueueRef, compose_tail
+from warren.queues.outlet import ConsumerOwner
 from warren.queues.ruled import COUNT_HEADER, P_COUNTED
 from warren.queues.rules import DEATHS, REJECTED
 
@@ -93,6 +94,13 @@ class DeadLetters(QueueKeeper):
             "info", "queue.expired", {"queue": queue.name, "vhost": queue.vhost}
         )
         self.vhost.delete_queue(queue)
+
+    def handed_out(
+        self, queue: Queue, owner: ConsumerOwner | None, message: Message, again: bool
+    ) -> None:
+        tracer = self.vhost.tracer
+        if tracer is not None and owner is not None:
+            tracer.delivered(owner.party(), queue, message, again)
 
     def bury(self, queue: Queue, message: Message, reason: i64) -> None:
         if self.busy:

@@ -38,6 +38,7 @@ from warren.vhost.change import (
     VHostDelete,
     VHostLimitsPut,
     VHostPut,
+    VHostTracing,
     decoded,
     policy_of,
 )
@@ -63,7 +64,7 @@ def kept(broker: "Broker", change: Change) -> bool:
         vhost = broker.vhosts.get(change.vhost)
         exchange = None if vhost is None else vhost.routing.exchanges.get(change.name)
         return exchange is not None and exchange.durable
-    return True
+    return not isinstance(change, VHostTracing)
 
 
 def _joins_durables(broker: "Broker", change: BindingPut | BindingDelete) -> bool:
@@ -113,7 +114,14 @@ def perform(broker: "Broker", change: Change) -> bool:
             return broker.put_vhost(change)
         case VHostDelete():
             return broker.delete_vhost(change.name)
-        case VHostLimitsPut() | ParameterPut() | ParameterDelete() | PolicyPut() | PolicyDelete():
+        case (
+            VHostLimitsPut()
+            | VHostTracing()
+            | ParameterPut()
+            | ParameterDelete()
+            | PolicyPut()
+            | PolicyDelete()
+        ):
             return _in_vhost(broker, change)
         case GlobalParameterPut():
             broker.global_parameters[change.name] = change.value
@@ -227,7 +235,12 @@ def _unbind(broker: "Broker", change: BindingDelete) -> bool:
 
 def _in_vhost(
     broker: "Broker",
-    change: VHostLimitsPut | ParameterPut | ParameterDelete | PolicyPut | PolicyDelete,
+    change: VHostLimitsPut
+    | VHostTracing
+    | ParameterPut
+    | ParameterDelete
+    | PolicyPut
+    | PolicyDelete,
 ) -> bool:
     vhost = broker.vhosts.get(change.vhost)
     if vhost is None:
@@ -237,6 +250,8 @@ def _in_vhost(
     match change:
         case VHostLimitsPut():
             vhost.put_limits(dict(change.limits))
+        case VHostTracing():
+            return vhost.trace(change.tracing)
         case ParameterPut():
             vhost.parameters[change.component, change.name] = change.value
         case ParameterDelete():

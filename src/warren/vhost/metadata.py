@@ -65,6 +65,9 @@ class Sessions(Protocol):
     def end_user(self, name: str) -> None:
         """Close the connections of a user that is deleted, soon (VH-6)."""
 
+    def name_of(self, identity: int) -> str:
+        """What people call a connection: the addresses of both ends."""
+
 
 @final
 class Metadata:

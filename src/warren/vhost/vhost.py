@@ -20,12 +20,15 @@ from warren.vhost.dead_letter import DeadLetters
 from warren.vhost.exchange_memory import ExchangeMemory
 from warren.vhost.policy_force import PolicyForce
 from warren.vhost.throttle import Throttle, throttled
+from warren.vhost.trace import Tracer
 
 if TYPE_CHECKING:
     from warren.vhost.broker import Broker
 
 # Bindings removed per turn when a removal is too large for one go: well under a millisecond.
 CHORE_SLICE: Final = 200
+# Queues that tracing begins or ends for in one turn.
+TRACE_SLICE: Final = 1000
 # Queues or exchanges of a deleted vhost that end in one turn, besides as many bindings.
 END_SLICE: Final = 50
 
@@ -69,6 +72,21 @@ class EndChore(Chore):
 
 
 @final
+class TraceChore(Chore):
+    """The queues of a vhost that are still to be told whether they are traced."""
+
+    def __init__(self, vhost: "VHost") -> None:
+        self.vhost = vhost
+        self.left = list(vhost.queues.values())
+
+    def step(self) -> bool:
+        on = self.vhost.tracer is not None
+        for _ in range(min(TRACE_SLICE, len(self.left))):
+            self.left.pop().trace(on)
+        return not self.left
+
+
+@final
 class VHost:
     def __init__(self, name: str, broker: "Broker") -> None:
         self.name = name
@@ -88,6 +106,8 @@ class VHost:
         self.connections = 0
         self.sweeping = False
         self.keeper = DeadLetters(self)
+        # Set while messages are traced (O-10.1); forgotten with the node.
+        self.tracer: Tracer | None = None
         predeclare(self.routing)
 
     def put_limits(self, limits: dict[str, int]) -> None:
@@ -96,6 +116,18 @@ class VHost:
         self.throttle = throttled(self.throttle, limits, subject, self.turn)
         # Connections look up their limits along with their routes.
         self.changed()
+
+    def trace(self, on: bool) -> bool:
+        """Begin or end tracing; False if it was so before."""
+        if on == (self.tracer is not None):
+            return False
+        self.tracer = Tracer(self) if on else None
+        # Routes tell publishes which way to go, queues their deliveries.
+        self.changed()
+        chore = TraceChore(self)
+        if not chore.step():
+            self.turn.chores.append(chore)
+        return True
 
     def add_queue(
         self,
@@ -125,6 +157,8 @@ class VHost:
         storage = self.turn.storage
         if storage is not None and incarnation:
             storage.join(queue)
+        if self.tracer is not None:
+            queue.trace(True)
         self.queues[name] = queue
         self.sinks[name] = self.routing.add_queue(name, queue)
         self.changed()

@@ -12,6 +12,7 @@ EVERY: tuple[Change, ...] = (
     change.VHostPut(name="v", description="d", tags=("a", "b"), default_queue_type="classic"),
     change.VHostDelete(name="v"),
     change.VHostLimitsPut(vhost="v", limits={"max-queues": 5, "max-connections": -1}),
+    change.VHostTracing(vhost="v", tracing=True),
     change.UserPut(name="u", password_hash="aGFzaA==", algorithm="x", tags=("monitoring",)),
     change.UserDelete(name="u"),
     change.UserLimitsPut(user="u", limits={}),

@@ -61,6 +61,16 @@ def words(value: object, name: str) -> list[str]:
     raise bad_request(f"{name} should be a list, or text with commas")
 
 
+def flag(given: Given, name: str) -> bool | None:
+    """A truth value, also as text; None when it is not given."""
+    value = given.get(name)
+    if value is None or isinstance(value, bool):
+        return value
+    if value in {"true", "false"}:
+        return value == "true"
+    raise bad_request(f"{name} should be true or false")
+
+
 # -- users -----------------------------------------------------------------------------------------
 
 
@@ -131,6 +141,7 @@ async def delete_user_limit(api: "Api", request: "Request") -> Reply:
 async def put_vhost(api: "Api", request: "Request") -> Reply:
     given = await request.json_object()
     name = request.named("vhost")
+    tracing = flag(given, "tracing")
     there = name in (await api.mirror.current()).vhosts
     args = {
         "vhost": name,
@@ -145,6 +156,8 @@ async def put_vhost(api: "Api", request: "Request") -> Reply:
         all_of_it = {"configure": ".*", "write": ".*", "read": ".*"}
         whose = {"user": request.identity.user, "vhost": name}
         await api.control.ask("set_permissions", {**whose, **all_of_it})
+    if tracing is not None:
+        await api.control.ask("trace_on" if tracing else "trace_off", {"vhost": name})
     api.access.forget()
     return put_reply(there=there)
 
