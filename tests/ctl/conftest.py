@@ -49,6 +49,8 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch, broker: Broker) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO())
     assert broker.log is not None
     monkeypatch.setenv("WARREN_DATA_DIR", str(broker.log.parent / "data"))
+    # A verb that writes a file writes it there, whatever word it takes for the name.
+    monkeypatch.chdir(broker.log.parent)
 
 
 @pytest.fixture(autouse=True, scope="session")

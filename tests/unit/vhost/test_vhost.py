@@ -6,9 +6,12 @@ import pytest
 
 from tests.support.machine import Machine, Peer
 from warren.queues import Queue
+from warren.queues.ruled import GATE_TRACED
+from warren.server.state_change import everything
 from warren.vhost import VHost
-from warren.vhost.change import VHostDelete, VHostPut
-from warren.vhost.vhost import END_SLICE
+from warren.vhost.change import VHostDelete, VHostPut, VHostTracing
+from warren.vhost.effect import kept
+from warren.vhost.vhost import END_SLICE, TRACE_SLICE
 
 
 def add(vhost: VHost, name: str, *, auto_delete: bool = False) -> Queue:
@@ -75,6 +78,36 @@ def test_every_change_makes_cached_routes_void() -> None:
     vhost.delete_queue(queue)
     versions.append(machine.broker.version)
     assert versions == sorted(set(versions))
+
+
+@pytest.mark.rule("O-10.1")
+def test_many_queues_are_traced_in_slices() -> None:
+    machine = Machine()
+    vhost = machine.vhost
+    queues = [add(vhost, f"q{number}") for number in range(2 * TRACE_SLICE + 1)]
+    version = machine.broker.version
+
+    def traced() -> int:
+        return sum(1 for queue in queues if queue.gate & GATE_TRACED)
+
+    machine.broker.metadata.apply((VHostTracing(vhost="/", tracing=True),))
+    assert machine.broker.version > version
+    assert traced() == TRACE_SLICE
+    queues.append(add(vhost, "late"))
+    assert traced() == TRACE_SLICE + 1
+    # What is left of the first round does what holds by then.
+    machine.broker.metadata.apply((VHostTracing(vhost="/", tracing=False),))
+    for _ in range(6):
+        machine.turn()
+    assert traced() == 0
+    machine.broker.metadata.apply((VHostTracing(vhost="/", tracing=True),))
+    for _ in range(3):
+        machine.turn()
+    assert traced() == len(queues)
+    assert machine.broker.turn.chores == []
+    # Nothing of it is stored, and a copy begins with it.
+    assert VHostTracing(vhost="/", tracing=True) in everything(machine.broker)
+    assert not kept(machine.broker, VHostTracing(vhost="/", tracing=True))
 
 
 @pytest.mark.rule("QD-3", "CS-1")
