@@ -46,6 +46,9 @@ class Closing:
         self._end(lambda one: one.user == name, f"user '{name}' is deleted")
 
     def name_of(self, identity: int) -> str:
+        if identity == 0:
+            # Who acts for a user without a connection of its own.
+            return "HTTP API"
         link = self.hub.links.get(identity)
         item = None if link is None else connection_item(link, self.hub.broker.node_name, 0)
         return "" if item is None else item.name()

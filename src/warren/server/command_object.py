@@ -1,16 +1,14 @@
 """Commands that make and delete queues, exchanges and bindings on behalf of a user.
 
-They go the way of the same methods over AMQP: a session without a peer, as that user in that vhost,
-so checks, their order and the words of a refusal are the protocol's. The reply comes when what was
-changed is stored. A refusal has the reply code of the protocol as its `fix`.
+They go the way of the same methods over AMQP (`as_user.py`). The reply comes when what was changed
+is stored.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Literal, final
 
 from msgspec import Meta, field
 
-from warren.core import AmqpError
 from warren.protocol.methods import (
     ExchangeBind,
     ExchangeDeclare,
@@ -22,10 +20,9 @@ from warren.protocol.methods import (
     QueuePurge,
     QueueUnbind,
 )
-from warren.protocol.output import Outbox
 from warren.protocol.value import Table, table
-from warren.server.changing import DONE, Args, Done, Name, vhost_named
-from warren.server.commits import NotStoredError
+from warren.server.as_user import act_as
+from warren.server.changing import Args, Done, Name
 from warren.server.control import Code, Command, ControlError, command
 from warren.server.view import NodeView
 from warren.session import Connection, exchange_method, queue_method
@@ -78,40 +75,6 @@ class _Objects:
     def __init__(self, node: "Node") -> None:
         self.node = node
 
-    async def _as(self, user: str, vhost: str, act: Callable[[Connection, Channel], None]) -> Done:
-        """Do something as a user of a vhost would by AMQP."""
-        node = self.node
-        home = vhost_named(node, vhost)
-        node.hub.begin()
-        session = Connection(
-            0,
-            "",
-            0,
-            node.broker,
-            node.listeners.session,
-            Outbox(),
-            tls=False,
-            now_ns=node.clock.monotonic_ns(),
-        )
-        session.user = user
-        session.home = home
-        channel = Channel(1, session)
-        try:
-            act(session, channel)
-        except AmqpError as refusal:
-            code = Code.NOT_FOUND if refusal.code == 404 else Code.REFUSED
-            raise ControlError(code, refusal.detail, str(refusal.code)) from None
-        finally:
-            # What refers to each other in a circle lets go: the cycle collector does not run.
-            channel.outlet.owner = None
-            session.output.discard()
-        try:
-            await node.commits.durable(int(session.output.hold))
-        except NotStoredError as failure:
-            message = f"done in memory, but it could not be stored: {failure}"
-            raise ControlError(Code.REFUSED, message, "see `warren health`") from None
-        return DONE
-
     async def declare_queue(self, view: NodeView, args: DeclareArgs) -> Done:
         method = QueueDeclare(
             queue=args.name,
@@ -120,7 +83,8 @@ class _Objects:
             arguments=_table(args.arguments),
             no_wait=True,
         )
-        return await self._as(
+        return await act_as(
+            self.node,
             args.user,
             args.vhost,
             lambda one, channel: queue_method.on_declare(one, channel, method),
@@ -136,7 +100,8 @@ class _Objects:
             arguments=_table(args.arguments),
             no_wait=True,
         )
-        return await self._as(
+        return await act_as(
+            self.node,
             args.user,
             args.vhost,
             lambda one, channel: exchange_method.on_declare(one, channel, method),
@@ -146,13 +111,17 @@ class _Objects:
         method = QueueDelete(
             queue=args.name, if_unused=args.if_unused, if_empty=args.if_empty, no_wait=True
         )
-        return await self._as(
-            args.user, args.vhost, lambda one, channel: queue_method.on_delete(one, channel, method)
+        return await act_as(
+            self.node,
+            args.user,
+            args.vhost,
+            lambda one, channel: queue_method.on_delete(one, channel, method),
         )
 
     async def remove_exchange(self, view: NodeView, args: DeleteArgs) -> Done:
         method = ExchangeDelete(exchange=args.name, if_unused=args.if_unused, no_wait=True)
-        return await self._as(
+        return await act_as(
+            self.node,
             args.user,
             args.vhost,
             lambda one, channel: exchange_method.on_delete(one, channel, method),
@@ -160,8 +129,11 @@ class _Objects:
 
     async def empty_queue(self, view: NodeView, args: ObjectArgs) -> Done:
         method = QueuePurge(queue=args.name, no_wait=True)
-        return await self._as(
-            args.user, args.vhost, lambda one, channel: queue_method.on_purge(one, channel, method)
+        return await act_as(
+            self.node,
+            args.user,
+            args.vhost,
+            lambda one, channel: queue_method.on_purge(one, channel, method),
         )
 
     async def bind(self, view: NodeView, args: BindArgs) -> Done:
@@ -185,7 +157,7 @@ class _Objects:
                 )
                 exchange_method.on_bind(one, channel, exchange_bind)
 
-        return await self._as(args.user, args.vhost, act)
+        return await act_as(self.node, args.user, args.vhost, act)
 
     async def unbind(self, view: NodeView, args: BindArgs) -> Done:
         arguments = _table(args.arguments)
@@ -208,7 +180,7 @@ class _Objects:
                 )
                 exchange_method.on_unbind(one, channel, exchange_unbind)
 
-        return await self._as(args.user, args.vhost, act)
+        return await act_as(self.node, args.user, args.vhost, act)
 
 
 def _table(given: dict[str, object]) -> Table:

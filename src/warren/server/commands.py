@@ -12,6 +12,7 @@ from warren.server import (
     command_feed,
     command_import,
     command_list,
+    command_message,
     command_node,
     command_object,
     command_parameter,
@@ -46,3 +47,4 @@ def commands(node: "Node") -> Iterator[Command]:
     yield from command_feed.commands(node)
     yield from command_import.commands(node)
     yield from command_object.commands(node)
+    yield from command_message.commands(node)

@@ -17,8 +17,8 @@ from typing import Final, Protocol, final
 from warren.core.log import EventLog
 from warren.server.control import Code, ControlError, refused
 
-# Arguments are names; the longest name is 255 octets.
-REQUEST_OCTETS_MAX: Final = 65_536
+# Arguments are names, of 255 octets at most, except for a message that is published over HTTP.
+REQUEST_OCTETS_MAX: Final = 4 << 20
 # A few people and their scripts, the management process, the other nodes.
 CLIENTS_MAX: Final = 64
 SILENCE_S_MAX: Final = 300.0

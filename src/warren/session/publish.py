@@ -223,8 +223,11 @@ def publish(
     body: bytes,
     more: list[bytes] | None,
     size: i64,
-) -> None:
-    """Publish one message whose content is complete, with every check in its order (PB-1)."""
+) -> Route:
+    """Publish one message whose content is complete, with every check in its order (PB-1).
+
+    Return where it went.
+    """
     connection.failing_method = WORD_PUBLISH
     limit = connection.settings.max_message_size
     if size > limit:
@@ -263,8 +266,9 @@ def publish(
         tracer.published(channel.party(), message, route.targets)
     if channel.tx is not None:
         channel.tx.publishes.append(TxPublish(route, message))
-        return
+        return route
     hand_over(channel, route, message)
+    return route
 
 
 def hand_over(channel: Channel, route: Route, message: Message) -> None:
