@@ -1,7 +1,8 @@
 """The management process: its parts, its start, and its end with the node.
 
 The node hands over listening sockets by their descriptors. Standard input is a pipe that the node
-holds: when it ends, so does this process, whatever has become of the node.
+holds: the first line is what the node tells, and when it ends, so does this process, whatever has
+become of the node.
 """
 
 import asyncio
@@ -9,6 +10,7 @@ import logging
 import os
 import socket
 import sys
+from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
@@ -20,6 +22,7 @@ from warren.management.app import Api, App
 from warren.management.control import ControlClient
 from warren.management.mirror import Mirror
 from warren.management.router import Router
+from warren.management.tls import Renewal, TlsFiles, context_of
 from warren.runtime import SystemClock, SystemRandom
 from warren.runtime.loop import new_loop
 
@@ -29,6 +32,7 @@ HEADER_OCTETS_MAX: Final = 65_536
 CONNECTIONS_MAX: Final = 1000
 END_S_MAX: Final = 2.0
 PROMETHEUS: Final = "http/prometheus"
+HTTPS: Final = "https"
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,14 +44,26 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     path_prefix: str
     interval_ms: int
     per_object: bool
+    tls: TlsFiles | None = None
 
 
-def main(argument: str) -> None:
-    options = msgspec.json.decode(argument, type=Options)
+def main() -> None:
+    options = msgspec.json.decode(_first_line(), type=Options)
     logging.basicConfig(level=logging.WARNING, format="management: %(message)s")
     os.nice(NICENESS)
     with asyncio.Runner(loop_factory=new_loop) as runner:
         runner.run(_serve(options))
+
+
+def _first_line() -> bytes:
+    """Read what the node tells; it writes no more than that."""
+    told = b""
+    while not told.endswith(b"\n"):
+        part = os.read(sys.stdin.fileno(), 65_536)
+        if not part:
+            sys.exit(1)
+        told += part
+    return told
 
 
 async def _serve(options: Options) -> None:
@@ -56,42 +72,57 @@ async def _serve(options: Options) -> None:
     access = Access(control, clock, SystemRandom())
     mirror = Mirror(control, options.interval_ms, access.forget)
     api = Api(control, mirror, access, clock, options.path_prefix, options.per_object)
-    sockets = []
+    plain: list[socket.socket] = []
+    encrypted: list[socket.socket] = []
     metrics_ports = set()
     for protocol, descriptor in options.listeners:
         opened = socket.socket(fileno=descriptor)
-        sockets.append(opened)
+        (encrypted if protocol == HTTPS else plain).append(opened)
         if protocol == PROMETHEUS:
             metrics_ports.add(int(opened.getsockname()[1]))
     app: Any = App(  # type: ignore[explicit-any]
         api, main=Router(ENDPOINTS), metrics=Router(METRICS), metrics_ports=metrics_ports
     )
-    server = uvicorn.Server(
-        uvicorn.Config(
-            app,
-            interface="asgi3",
-            lifespan="off",
-            ws="none",
-            http="h11",
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            proxy_headers=False,
-            limit_concurrency=CONNECTIONS_MAX,
-            h11_max_incomplete_event_size=HEADER_OCTETS_MAX,
-            timeout_graceful_shutdown=1,
-        )
-    )
-    reading = asyncio.create_task(mirror.run())
-    watching = asyncio.create_task(_end_with_node(server))
+    tasks = [asyncio.create_task(mirror.run())]
+    servers = []
+    serving = []
+    if plain:
+        servers.append(uvicorn.Server(_config(app)))
+        serving.append(servers[-1].serve(sockets=plain))
+    if encrypted and options.tls is not None:
+        config = _config(app)
+        config.load()
+        # Not by the settings of uvicorn: a context of ours can be given another certificate.
+        config.ssl = context_of(options.tls)
+        tasks.append(asyncio.create_task(Renewal(options.tls, config.ssl).run()))
+        servers.append(uvicorn.Server(config))
+        serving.append(servers[-1].serve(sockets=encrypted))
+    tasks.append(asyncio.create_task(_end_with_node(servers)))
     try:
-        await server.serve(sockets=sockets)
+        await asyncio.gather(*serving)
     finally:
-        reading.cancel()
-        watching.cancel()
+        for task in tasks:
+            task.cancel()
 
 
-async def _end_with_node(server: uvicorn.Server) -> None:
+def _config(app: Any) -> uvicorn.Config:  # type: ignore[explicit-any]
+    return uvicorn.Config(
+        app,
+        interface="asgi3",
+        lifespan="off",
+        ws="none",
+        http="h11",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        limit_concurrency=CONNECTIONS_MAX,
+        h11_max_incomplete_event_size=HEADER_OCTETS_MAX,
+        timeout_graceful_shutdown=1,
+    )
+
+
+async def _end_with_node(servers: Sequence[uvicorn.Server]) -> None:
     """Wait until standard input ends; then end in order, or at once if that takes too long."""
     loop = asyncio.get_running_loop()
     ended = loop.create_future()
@@ -104,6 +135,7 @@ async def _end_with_node(server: uvicorn.Server) -> None:
 
     loop.add_reader(reader, look)
     await ended
-    server.should_exit = True
+    for server in servers:
+        server.should_exit = True
     await asyncio.sleep(END_S_MAX)
     os._exit(1)

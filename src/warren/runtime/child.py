@@ -1,7 +1,8 @@
 """A child process: started without a copy of this one, heard of when it ends, never left behind.
 
-The child's standard input is a pipe that nobody writes to: it ends with this process, however that
-ends, and the child is to end then. Signals that a terminal sends to this process do not reach it.
+The child's standard input is a pipe. What the child is told comes there, where nobody else sees it,
+and nothing more: the pipe ends with this process, however that ends, and the child is to end then.
+Signals that a terminal sends to this process do not reach it.
 """
 
 import asyncio
@@ -25,6 +26,7 @@ class Child:
         loop: asyncio.AbstractEventLoop,
         command: Sequence[str],
         *,
+        told: bytes,
         descriptors: Sequence[int],
         on_end: Callable[[int], None],
     ) -> None:
@@ -41,6 +43,11 @@ class Child:
             start_new_session=True,
         )
         self.pid = self._process.pid
+        assert self._process.stdin is not None
+        # Far below what a pipe holds. A child that has ended already is noticed below.
+        with suppress(BrokenPipeError):
+            self._process.stdin.write(told)
+            self._process.stdin.flush()
         self._watched = -1
         with suppress(OSError, AttributeError):
             self._watched = os.pidfd_open(self.pid)
@@ -63,7 +70,8 @@ class Child:
             os.close(self._watched)
             self._watched = -1
         if self._process.stdin is not None:
-            self._process.stdin.close()
+            with suppress(BrokenPipeError):
+                self._process.stdin.close()
 
     def ask_to_end(self) -> None:
         """Ask it to end in order."""

@@ -349,8 +349,39 @@ class Settings:
     management_bind: str = setting(
         "127.0.0.1", text(), "address of the HTTP API", rabbit="management.tcp.ip"
     )
-    management_port: int = setting(
-        15672, _PORT, "port of the HTTP API; 0: any free one", rabbit="management.tcp.port"
+    management_port: int | None = setting(
+        15672,
+        integer(0, 65535, none=True),
+        "port of the HTTP API; 0: any free one; none: only with TLS",
+        rabbit="management.tcp.port",
+    )
+    management_tls_bind: str = setting(
+        "",
+        text(empty=True),
+        "address of the HTTP API with TLS; empty: as management_bind",
+        rabbit="management.ssl.ip",
+    )
+    management_tls_port: int = setting(
+        15671,
+        _PORT,
+        "port of the HTTP API with TLS; listens when management_tls_certfile is set",
+        rabbit="management.ssl.port",
+    )
+    management_tls_certfile: Path | None = setting(
+        None,
+        path(none=True),
+        "certificate chain of the HTTP API, PEM",
+        rabbit="management.ssl.certfile",
+    )
+    management_tls_keyfile: Path | None = setting(
+        None, path(none=True), "its private key, PEM", rabbit="management.ssl.keyfile"
+    )
+    management_tls_password: str = setting(
+        "",
+        text(empty=True),
+        "password of that key",
+        rabbit="management.ssl.password",
+        secret=True,
     )
     management_path_prefix: str = setting(
         "",

@@ -19,7 +19,7 @@ Found = list[tuple[str, str]]
 
 def conflicts(settings: "Settings") -> list[Problem]:
     """Return a problem for each setting that cannot work together with the others."""
-    found = [*_tls(settings), *_login(settings)]
+    found = [*_tls(settings), *_management_tls(settings), *_login(settings)]
     if not settings.tcp_listeners() and not settings.tls_listeners():
         found.append(("port", "there is no listener at all: set port or tls_certfile"))
     octets = len(os.fsencode(settings.socket_path()))
@@ -44,6 +44,25 @@ def _tls(settings: "Settings") -> Found:
     if not settings.tls_versions:
         found.append(("tls_versions", "needs at least one version"))
     for name in ("tls_certfile", "tls_keyfile", "tls_cafile"):
+        named = cast("Path | None", getattr(settings, name))
+        if named is not None and not os.access(named, os.R_OK):
+            found.append((name, f"cannot be read: {named}"))
+    return found
+
+
+def _management_tls(settings: "Settings") -> Found:
+    found: Found = []
+    if settings.management_tls_certfile is None:
+        idle = "has no effect without management_tls_certfile"
+        needing = ["management_tls_keyfile", "management_tls_port", "management_tls_bind"]
+        found += [(name, idle) for name in needing if name in settings.origins]
+        if settings.management_port is None and settings.management != "off":
+            reason = "the HTTP API has no listener: set management_tls_certfile, or management off"
+            found.append(("management_port", reason))
+    elif settings.management_tls_keyfile is None:
+        reason = "needs management_tls_keyfile, the private key of the certificate"
+        found.append(("management_tls_certfile", reason))
+    for name in ("management_tls_certfile", "management_tls_keyfile"):
         named = cast("Path | None", getattr(settings, name))
         if named is not None and not os.access(named, os.R_OK):
             found.append((name, f"cannot be read: {named}"))

@@ -8,10 +8,12 @@ control interface like any other: nothing in the node depends on it.
 
 import asyncio
 import importlib.util
-import json
 import sys
 from typing import TYPE_CHECKING, Final, final
 
+import msgspec
+
+from warren.management.tls import TlsFiles, TlsFilesError, context_of
 from warren.runtime.child import Child
 from warren.runtime.loop import listening_sockets
 from warren.server.view import ListenerRow
@@ -65,6 +67,12 @@ class Management:
                 )
             self._tell_absent(f"{NEEDED} is not installed")
             return
+        files = self.tls_files()
+        if files is not None:
+            try:
+                context_of(files)
+            except TlsFilesError as refusal:
+                raise ManagementError(str(refusal)) from None
         try:
             self._listen()
         except OSError as failure:
@@ -73,6 +81,20 @@ class Management:
                 raise
             self._tell_absent(f"{failure.filename}: {failure.strerror}")
             return
+
+    def tls_files(self) -> TlsFiles | None:
+        """What HTTPS is made of; None without a certificate."""
+        settings = self.node.settings
+        certificate, key = settings.management_tls_certfile, settings.management_tls_keyfile
+        if certificate is None or key is None:
+            return None
+        return TlsFiles(
+            certificate=str(certificate),
+            key=str(key),
+            password=settings.management_tls_password,
+            versions=settings.tls_versions,
+            reload_interval_s=settings.tls_reload_interval_s,
+        )
 
     def start(self) -> None:
         """Start the process behind the addresses."""
@@ -85,7 +107,12 @@ class Management:
 
     def _listen(self) -> None:
         settings = self.node.settings
-        wanted = [("http", settings.management_bind, settings.management_port)]
+        wanted = []
+        if settings.management_port is not None:
+            wanted.append(("http", settings.management_bind, settings.management_port))
+        if settings.management_tls_certfile is not None:
+            host = settings.management_tls_bind or settings.management_bind
+            wanted.append(("https", host, settings.management_tls_port))
         if settings.prometheus_port is not None:
             host = settings.prometheus_bind or settings.management_bind
             wanted.append(("http/prometheus", host, settings.prometheus_port))
@@ -113,10 +140,15 @@ class Management:
             "path_prefix": settings.management_path_prefix,
             "interval_ms": settings.management_interval_ms,
             "per_object": settings.prometheus_per_object,
+            "tls": self.tls_files(),
         }
-        command = [sys.executable, "-m", "warren.management", json.dumps(told)]
+        command = [sys.executable, "-m", "warren.management"]
         descriptors = [number for _, number in self._descriptors()]
-        self.child = Child(self.loop, command, descriptors=descriptors, on_end=self._on_child_end)
+        # Not as an argument, which everybody here can read: there may be a password in it.
+        line = msgspec.json.encode(told) + b"\n"
+        self.child = Child(
+            self.loop, command, told=line, descriptors=descriptors, on_end=self._on_child_end
+        )
         self.node.log.event("info", "management.started", {"pid": self.child.pid})
 
     def _on_child_end(self, status: int) -> None:

@@ -79,6 +79,11 @@ SAMPLES: dict[str, tuple[str, str, object]] = {
     "management": ("off", '"off"', "off"),
     "management_bind": ("::1", '"::1"', "::1"),
     "management_port": ("0", "0", 0),
+    "management_tls_bind": ("::1", '"::1"', "::1"),
+    "management_tls_port": ("0", "0", 0),
+    "management_tls_certfile": ("/dev/null", '"/dev/null"', Path("/dev/null")),
+    "management_tls_keyfile": ("/dev/null", '"/dev/null"', Path("/dev/null")),
+    "management_tls_password": ("hunter2", '"hunter2"', "hunter2"),
     "management_path_prefix": ("/mq", '"/mq"', "/mq"),
     "management_interval_ms": ("100", "100", 100),
     "prometheus_bind": ("::1", '"::1"', "::1"),
@@ -92,6 +97,10 @@ COMPANY = {
     name: {"tls_certfile": "/dev/null", "tls_keyfile": "/dev/null", "tls_cafile": "/dev/null"}
     for name in KEYS
     if name.startswith("tls_")
+} | {
+    name: {"management_tls_certfile": "/dev/null", "management_tls_keyfile": "/dev/null"}
+    for name in KEYS
+    if name.startswith("management_tls_")
 }
 
 
