@@ -314,6 +314,16 @@ class Queue(QueueRef):
         self.schedule()
         self._tell_getters()
 
+    def reduce(self) -> None:
+        """Memory is low: have messages leave until the rest costs no more than its share."""
+        target = self.memory_target
+        if target < 0 or self.gate & GATE_DEAD:
+            return
+        if self.ruled is not None:
+            self.ruled.reduce(target)
+        elif self.backlog.paging is not None:
+            self.backlog.paging.reduce(target)
+
     def _tell_getters(self) -> None:
         if self.getters:
             getters = self.getters

@@ -7,6 +7,7 @@ is flushed with one system call. So a turn costs one send per peer, however many
 
 import asyncio
 import traceback
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, final
 
 from mypy_extensions import i64, mypyc_attr
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 # Links are looked at by the clock in turns: each one every `TICK_SLOTS` x `TICK_S`.
 TICK_SLOTS: Final = 8
 TICK_S: Final = 0.05
+# Octets taken after which memory is measured, whatever the clock says.
+TAKEN_MAX: Final = 64 * 1024 * 1024
 
 
 def place_of(failure: Exception) -> str:
@@ -118,6 +121,11 @@ class Hub:
         self.held: list[Link] = []
         # The last batch of the journal that was told to be safe.
         self.safe_batch: i64 = 0
+        # Octets taken from peers since memory was measured, and after how many it is again: what
+        # comes in a second may be more than there is.
+        self.taken: i64 = 0
+        self.taken_max: i64 = TAKEN_MAX
+        self.measure: Callable[[], None] | None = None
         # The alarm clock of the turn's timers, and the time it is set to.
         self.waker: asyncio.TimerHandle | None = None
         self.wake_ns: i64 = 0
@@ -132,6 +140,14 @@ class Hub:
     def remove(self, identity: int) -> None:
         self.links.pop(identity, None)
         self.slots[identity % TICK_SLOTS].pop(identity, None)
+
+    def took(self, count: int) -> None:
+        """Octets came from a peer."""
+        self.taken += count
+        if self.taken >= self.taken_max:
+            self.taken = 0
+            if self.measure is not None:
+                self.measure()
 
     def begin(self) -> None:
         """Something happens now: have the turn ended after everything that is ready."""

@@ -16,6 +16,7 @@ import msgspec
 
 from warren.core import AmqpError, reply
 from warren.queues.backlog import HERE, Backlog
+from warren.queues.memory_share import MemoryShare
 from warren.queues.queue import Queue
 from warren.queues.storage import LEVEL_BITS, Storage
 from warren.runtime.lanes import ThreadLanes
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 
 # How long a stop waits for the disk.
 STOP_WAIT_S: Final = 30.0
+# Memory that runs low is looked after this often at most.
+LOOK_NS_MIN: Final = 100_000_000
 
 
 @final
@@ -48,6 +51,8 @@ class MessageStore:
         self.found = Found()
         self.broken = ""
         self._storage: Storage | None = None
+        self.share: MemoryShare | None = None
+        self._looked_ns = 0
 
     def open(self, changes: Sequence[Change]) -> list[Change]:
         """Recover what is stored for the durable queues; return the changes with incarnations."""
@@ -65,12 +70,14 @@ class MessageStore:
             persistence,
             Pages(self.lanes),
             epoch_ns=int(node.broker.epoch_ns),
+            resident_octets=node.settings.queue_resident_bytes,
         )
         storage.clean = self.found.clean
         storage.handed_out = self.found.handed_out
         self._storage = storage
         persistence.owner = self
         node.broker.turn.storage = storage
+        self.share = MemoryShare(storage)
         node.hub.safe_batch = persistence.safe_batch
         # A number that no queue had that is forgotten, either: time goes on.
         highest = self.found.highest >> LEVEL_BITS
@@ -104,6 +111,31 @@ class MessageStore:
         if found.damaged:
             names = len({ident >> LEVEL_BITS for ident in found.damaged})
             log.event("error", "store.queues_damaged", {"queues": names, "lost": found.lost})
+
+    def look_soon(self) -> None:
+        """Memory runs low between two looks."""
+        if self.node.clock.monotonic_ns() - self._looked_ns >= LOOK_NS_MIN:
+            self.look()
+
+    def look(self) -> None:
+        """Decide what stays in memory; called at `memory_monitor_interval_ms`."""
+        node = self.node
+        storage, share = self._storage, self.share
+        if storage is None or share is None:
+            return
+        now_ns = node.clock.monotonic_ns()
+        seconds = (now_ns - self._looked_ns) / 1e9 if self._looked_ns else 1.0
+        self._looked_ns = now_ns
+        storage.disk_low = node.disk.alarm in node.broker.alarms.in_force()
+        memory = node.memory
+        share.look(
+            used=memory.used,
+            limit=memory.limit,
+            ratio=memory.paging_ratio,
+            seconds=max(seconds, 0.001),
+        )
+        if storage.pressed:
+            node.hub.begin()
 
     # -- what the layer asks -----------------------------------------------------------------------
 

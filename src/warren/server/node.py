@@ -36,7 +36,7 @@ from warren.server.control import Control
 from warren.server.disk import DiskMonitor
 from warren.server.feed import Feeds
 from warren.server.gauge import Gauge
-from warren.server.hub import Hub
+from warren.server.hub import TAKEN_MAX, Hub
 from warren.server.listener import Listeners
 from warren.server.memory import MemoryMonitor
 from warren.server.message_store import MessageStore
@@ -52,6 +52,9 @@ from warren.vhost.change import Change
 # How long clients have to answer the close of a stopping node.
 STOP_WAIT_S: Final = 3.0
 MONITOR_S: Final = 1.0
+# Memory is measured again after so much of its limit came in, within these bounds.
+TAKEN_SHARE: Final = 64
+TAKEN_MIN: Final = 1024 * 1024
 SET_TEXT: Final = "*** publishers will be blocked until this alarm clears ***"
 # What could not be restored is told one by one up to this many; the number of all is told, too.
 PROBLEMS_MAX: Final = 100
@@ -158,6 +161,7 @@ class Node:
         self.stopped = loop.create_future()
         self.next_monitor: asyncio.TimerHandle | None = None
         self.next_disk: asyncio.TimerHandle | None = None
+        self.next_share: asyncio.TimerHandle | None = None
         self.beating = False
 
     def restore(self, store: Store) -> None:
@@ -202,13 +206,16 @@ class Node:
         self.hub.start_ticking()
         self.beating = True
         self.monitor()
+        self.share_memory()
+        self.hub.measure = self.check_memory
         self.disk.begin()
         self.check_disk()
 
     def stop_beats(self) -> None:
         self.hub.stop_ticking()
         self.beating = False
-        for timer in (self.next_monitor, self.next_disk):
+        self.hub.measure = None
+        for timer in (self.next_monitor, self.next_disk, self.next_share):
             if timer is not None:
                 timer.cancel()
 
@@ -222,7 +229,21 @@ class Node:
             self.next_monitor = self.loop.call_later(MONITOR_S, self.monitor)
 
     def check_memory(self) -> None:
+        """Measure; with much of the limit used, look at what the queues keep, too."""
         self.tell_edge(self.memory.check())
+        memory = self.memory
+        self.hub.taken_max = min(TAKEN_MAX, max(TAKEN_MIN, memory.limit // TAKEN_SHARE))
+        if self.messages is not None and memory.used > memory.limit * memory.paging_ratio:
+            self.messages.look_soon()
+
+    def share_memory(self) -> None:
+        """Decide at an interval what stays in memory (VQ-13)."""
+        if self.messages is None:
+            return
+        self.messages.look()
+        if not self.stopping:
+            interval_s = self.settings.memory_monitor_interval_ms / 1000
+            self.next_share = self.loop.call_later(interval_s, self.share_memory)
 
     def check_disk(self) -> None:
         """Measure free space now, and again when it may have run out.

@@ -208,6 +208,8 @@ class View:
             )
         )
         checks.append(node.commits.check())
+        if node.messages is not None:
+            checks.append(node.messages.check())
         return health_of(node.settings.node_name, tuple(checks))
 
     def _life(self) -> HealthCheck:

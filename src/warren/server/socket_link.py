@@ -75,6 +75,7 @@ class SocketLink(Link):
             return
         hub = self.hub
         hub.begin()
+        hub.took(len(data))
         if self.half_closed:
             return
         began: i64 = hub.clock.monotonic_ns()

@@ -52,6 +52,7 @@ class TlsLink(Link, asyncio.Protocol):
         if connection is None:
             return
         self.hub.begin()
+        self.hub.took(len(data))
         receive(connection, data)
         self.look()
 
