@@ -54,6 +54,8 @@ class Paging:
         # Full blocks of committed or soon committed messages that are to go, in order.
         self.waiting: list[Block] = []
         self.listed = False
+        # In the storage's list of lazy backlogs with messages in memory.
+        self.lazy_listed = False
         # The last block that went into the store, for its neighbour to join.
         self.last_out: Block | None = None
         self.loading = False
@@ -118,8 +120,13 @@ class Paging:
         """Let a block go when what is written now is committed."""
         index = self.index
         assert index is not None
+        journal = index.journal
         block.sealed = True
-        block.lsn = index.journal.position()
+        # Behind what is written down by now.
+        block.lsn = journal.position() if journal.pending() > 0 else journal.batch.lsn
+        if block.lsn <= journal.committed and not self.waiting:
+            self._take_out(block)
+            return
         self.waiting.append(block)
         self.storage.note_waiting(self)
 

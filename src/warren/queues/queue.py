@@ -403,6 +403,8 @@ class Queue(QueueRef):
             self.keep(index, seq, message, ledger, number)
         backlog.push(message, seq)
         self.ready_bytes += message.size
+        if self.rules.lazy and backlog.paging is not None:
+            backlog.paging.storage.note_lazy(backlog.paging)
         return TAKEN if index is None else self.answer()
 
     def watch(self, owner: ConsumerOwner) -> None:

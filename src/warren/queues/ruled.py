@@ -181,9 +181,12 @@ class Ruled:
         index = self._index(message)
         if stored:
             self._keep(index, seq, message, ledger, number)
-        self._level(index).backlog.push(message, seq)
+        backlog = self._level(index).backlog
+        backlog.push(message, seq)
         if index > 0:
             queue.upper += 1
+        if queue.rules.lazy and backlog.paging is not None:
+            backlog.paging.storage.note_lazy(backlog.paging)
 
     def _keep(
         self,

@@ -73,6 +73,8 @@ class Storage:
         self.disk_low = False
         # Backlogs with blocks that wait for a commit.
         self.waiting: list[Paging] = []
+        # Backlogs of lazy queues with messages that came since the last commit.
+        self.lazy: list[Paging] = []
         # Queues that had more than a block of messages, for whoever looks after memory.
         self.large: dict[int, Queue] = {}
         # Queues that are slowed down because the journal does not keep up.
@@ -231,8 +233,20 @@ class Storage:
             paging.listed = True
             self.waiting.append(paging)
 
+    def note_lazy(self, paging: Paging) -> None:
+        """Messages came to a queue that keeps none in memory."""
+        if not paging.lazy_listed:
+            paging.lazy_listed = True
+            self.lazy.append(paging)
+
     def on_committed(self) -> None:
         """A batch is on the disk: what waited for it may leave memory, slow queues may go on."""
+        if self.lazy:
+            lazy = self.lazy
+            self.lazy = []
+            for paging in lazy:
+                paging.lazy_listed = False
+                paging.seal_tail()
         if self.waiting:
             waiting = self.waiting
             self.waiting = []
