@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, final
 from mypy_extensions import i64
 
 from warren.queues.paging import MESSAGE_COST
-from warren.queues.turn import Chore
+from warren.queues.storage import ReduceChore
 
 if TYPE_CHECKING:
     from warren.queues.queue import Queue
@@ -29,8 +29,6 @@ STILL: Final = 0.01
 # Near the limit durations count as they are; below it a second is added, so that queues recover.
 NEAR: Final = 0.95
 INFINITE: Final = -1.0
-# Queues whose share is enforced in one turn.
-SLICE: Final = 64
 
 
 @final
@@ -118,21 +116,6 @@ class MemoryShare:
         ready = int(queue.ready())
         size = int(queue.ready_bytes) // ready if ready else 0
         return i64(count * (size + int(MESSAGE_COST)))
-
-
-@final
-class ReduceChore(Chore):
-    """Has messages of queues leave that keep more than their share."""
-
-    def __init__(self, queues: "list[Queue]") -> None:
-        self.queues = queues
-
-    def step(self) -> bool:
-        some = self.queues[-SLICE:]
-        del self.queues[-SLICE:]
-        for queue in some:
-            queue.reduce()
-        return not self.queues
 
 
 def desired_duration(

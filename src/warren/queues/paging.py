@@ -40,6 +40,8 @@ AHEAD_OCTETS: Final[i64] = 1_048_576
 AHEAD_OCTETS_MAX: Final[i64] = 4_194_304
 # How long a queue rests after a read that failed.
 REST_NS: Final[i64] = 1_000_000_000
+# Blocks that leave in one slice of a turn.
+SLICE_BLOCKS: Final = 32
 
 
 @final
@@ -65,6 +67,8 @@ class Paging:
         self.again_below: i64 = 0
         # After a clean stop the runs of those that were: first id, id behind the last.
         self.again_runs: list[tuple[int, int]] | None = None
+        # What blocks cost that are on their way to page files.
+        self.writing: i64 = 0
         self.reads: i64 = 0
         self.writes: i64 = 0
 
@@ -168,19 +172,32 @@ class Paging:
         queue.out_count += len(block.items)
         queue.out_octets += block.octets
 
-    def reduce(self, most: i64) -> None:
-        """Have blocks leave until what is in memory costs no more than this; a slice at a time."""
+    def reduce(self, most: i64) -> bool:
+        """Have some blocks leave, if what is in memory costs more than this; True for more."""
         queue = self.queue
-        excess = self.cost() - most
-        if queue is None or excess <= 0:
-            return
+        if queue is None:
+            return False
+        excess = self.cost() - self.leaving() - most
+        if excess <= 0:
+            return False
         found = self._resident(excess)
+        left = len(found) > SLICE_BLOCKS
+        if left:
+            found = found[len(found) - SLICE_BLOCKS :]
         for block in found:
             block.sealed = True
             if self.index is not None and all_persistent(block, self.backlog):
                 self._wait(block)
             else:
                 self.write(block)
+        return left
+
+    def leaving(self) -> i64:
+        """What blocks cost that are about to leave."""
+        cost: i64 = self.writing
+        for block in self.waiting:
+            cost += block.octets + len(block.items) * MESSAGE_COST
+        return cost
 
     def _resident(self, excess: i64) -> list[Block]:
         """The full blocks in memory behind the head, those farthest from it, in order."""
@@ -218,6 +235,7 @@ class Paging:
             return
         block.lsn = -1
         self.writes += len(block.items)
+        self.writing += block.octets + len(block.items) * MESSAGE_COST
         self.storage.write_page(PageWrite(self._encode(block), Written(self, block, self.life)))
 
     def _encode(self, block: Block) -> bytes:
@@ -235,6 +253,7 @@ class Paging:
     def on_written(self, block: Block, life: i64, page: PageWrite, error: Exception | None) -> None:
         """A block is in a page file."""
         block.lsn = 0
+        self.writing -= block.octets + len(block.items) * MESSAGE_COST
         whole = error is None and life == self.life and is_whole(block)
         if not whole or self.queue is None or block is self.backlog.head:
             self.storage.drop_page(page.file, page.size)

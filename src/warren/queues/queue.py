@@ -165,6 +165,10 @@ class Queue(QueueRef):
         else:
             self.gate &= ~GATE_RULES
         self._watch_use()
+        storage = self.turn.storage
+        if rules.lazy and storage is not None and self.ready() > self.out_count:
+            # The queue goes on meanwhile: fetching looks at all parts in either mode.
+            storage.convert(self)
         # What is over a new limit goes at the end of this turn.
         self.schedule()
 
@@ -314,15 +318,22 @@ class Queue(QueueRef):
         self.schedule()
         self._tell_getters()
 
-    def reduce(self) -> None:
-        """Memory is low: have messages leave until the rest costs no more than its share."""
-        target = self.memory_target
+    def reduce(self) -> bool:
+        """Have some messages leave, if they cost more than their share; True if more have to.
+
+        The share is what memory allows while it is low, and nothing in lazy mode (LZ-8).
+        """
+        target = 0 if self.rules.lazy else self.memory_target
         if target < 0 or self.gate & GATE_DEAD:
-            return
+            return False
         if self.ruled is not None:
-            self.ruled.reduce(target)
-        elif self.backlog.paging is not None:
-            self.backlog.paging.reduce(target)
+            return self.ruled.reduce(target)
+        paging = self.backlog.paging
+        if paging is None or paging.reduce(target):
+            return paging is not None
+        if self.rules.lazy:
+            paging.seal_tail()
+        return False
 
     def _tell_getters(self) -> None:
         if self.getters:

@@ -299,11 +299,13 @@ class Ruled:
             if paging is not None:
                 paging.read_ahead()
 
-    def reduce(self, target: i64) -> None:
+    def reduce(self, target: i64) -> bool:
         """Have messages leave memory, those of the lowest priority first: they stay longest."""
         for level in self.levels:
             if level is not None and level.backlog.paging is not None:
-                level.backlog.paging.reduce(target)
+                if level.backlog.paging.reduce(target):
+                    return True
+        return False
 
     def read_again(self) -> None:
         """A read of some level failed a while ago."""

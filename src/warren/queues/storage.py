@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Final, final
 from librt.strings import BytesWriter
 from mypy_extensions import i64
 
+from warren.flow.wait import Handle, Kind, Reason, Subject, Wait, WaitBook
 from warren.queues.message import Message
 from warren.queues.paging import Paging, message_of
 from warren.queues.timer import Timer
+from warren.queues.turn import Chore
 from warren.store.index import QueueIndex
 from warren.store.pages import PageRead, Pages, PageWrite
 from warren.store.persistence import Persistence
@@ -33,6 +35,10 @@ PENDING_MAX: Final[i64] = 32 * 1024 * 1024
 REST_NS: Final[i64] = 1_000_000_000
 # The store knows a level of a queue by the queue's incarnation and, in these bits, its priority.
 LEVEL_BITS: Final = 8
+# Queues whose share is enforced in one turn.
+REDUCED: Final = 64
+# What people know the store by.
+STORE_NAME: Final = "message store"
 
 
 @final
@@ -48,6 +54,33 @@ class RestTimer(Timer):
 
 
 @final
+class ReduceChore(Chore):
+    """Has messages of queues leave that keep more than their share."""
+
+    def __init__(self, queues: "list[Queue]") -> None:
+        self.queues = queues
+
+    def step(self) -> bool:
+        done = 0
+        while self.queues and done < REDUCED:
+            done += 1
+            queue = self.queues.pop()
+            if queue.reduce():
+                self.queues.append(queue)
+                break
+        return not self.queues
+
+
+@final
+class SlowQueue:
+    """A queue that waits for the journal, and its wait in the book."""
+
+    def __init__(self, queue: "Queue", handle: Handle) -> None:
+        self.queue = queue
+        self.handle = handle
+
+
+@final
 class Storage:
     def __init__(
         self,
@@ -58,6 +91,7 @@ class Storage:
         *,
         epoch_ns: int,
         resident_octets: int = 32 * 1024 * 1024,
+        waits: WaitBook | None = None,
     ) -> None:
         self.turn = turn
         self.log = log
@@ -67,6 +101,7 @@ class Storage:
         # Wall clock minus the node's clock.
         self.epoch_ns: i64 = epoch_ns
         self.resident_octets: i64 = resident_octets
+        self.waits = waits or WaitBook()
         # Memory runs low: transient messages go to page files, too.
         self.pressed = False
         # The disk runs low: nothing that is transient is written to it (DA-2).
@@ -78,7 +113,7 @@ class Storage:
         # Queues that had more than a block of messages, for whoever looks after memory.
         self.large: dict[int, Queue] = {}
         # Queues that are slowed down because the journal does not keep up.
-        self.slow: list[Queue] = []
+        self.slow: list[SlowQueue] = []
         self.pending_max = PENDING_MAX
         # What a start found: whether the last stop was clean, and then what was handed out.
         self.clean = True
@@ -198,6 +233,10 @@ class Storage:
             return target
         return self.resident_octets
 
+    def convert(self, queue: "Queue") -> None:
+        """A queue became lazy: what it has in memory leaves, in slices."""
+        self.turn.chores.append(ReduceChore([queue]))
+
     def may_page(self) -> bool:
         return not self.disk_low
 
@@ -256,24 +295,34 @@ class Storage:
                 if paging.on_committed(lsn):
                     self.note_waiting(paging)
         if self.slow and self.journal.behind() < self.pending_max // 2:
-            slow = self.slow
-            self.slow = []
-            for queue in slow:
-                queue.on_store_open()
+            self._open_slow()
+
+    def _open_slow(self) -> None:
+        slow = self.slow
+        self.slow = []
+        for one in slow:
+            self.waits.end(one.handle, int(self.turn.now_ns))
+            one.queue.on_store_open()
 
     def on_broken(self) -> None:
         """Nothing is stored any more: who is slowed down for it is not any longer."""
-        slow = self.slow
-        self.slow = []
-        for queue in slow:
-            queue.on_store_open()
+        self._open_slow()
 
     def is_behind(self) -> bool:
         """Whether more is on its way to the disk than there should be."""
         return self.journal.behind() > self.pending_max
 
     def slow_down(self, queue: "Queue") -> None:
-        self.slow.append(queue)
+        """A queue stores more than the disk takes: its publishers overdraw their credit."""
+        wait = Wait(
+            Reason.JOURNAL_FULL,
+            Subject(Kind.QUEUE, queue.name, queue.vhost),
+            Subject(Kind.STORE, STORE_NAME),
+            int(self.turn.now_ns),
+            setting="journal_pending_bytes_max",
+            detail=f"{self.journal.behind()} octets are on their way to the disk",
+        )
+        self.slow.append(SlowQueue(queue, self.waits.begin(wait)))
 
     # -- what goes wrong -------------------------------------------------------------------------
 

@@ -44,7 +44,7 @@ def head_timestamp(queue: Queue) -> int | None:
 
 
 def state(queue: Queue) -> str:
-    return "flow" if queue.gate & GATE_SUSPENDED else "running"
+    return "flow" if queue.slow or queue.gate & GATE_SUSPENDED else "running"
 
 
 def queue_type(queue: Queue) -> str:

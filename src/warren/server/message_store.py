@@ -71,6 +71,7 @@ class MessageStore:
             Pages(self.lanes),
             epoch_ns=int(node.broker.epoch_ns),
             resident_octets=node.settings.queue_resident_bytes,
+            waits=node.broker.waits,
         )
         storage.clean = self.found.clean
         storage.handed_out = self.found.handed_out
