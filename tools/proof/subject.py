@@ -2,6 +2,7 @@
 
 import argparse
 import shlex
+import signal
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -62,7 +63,8 @@ def add_options(parser: argparse.ArgumentParser, port: int) -> None:
 
 
 def subject_of(args: argparse.Namespace, name: str) -> Subject:
-    """The broker that the command line asks for."""
+    """The broker that the command line asks for; from now on a SIGTERM ends it with the proof."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     if args.broker == "rabbitmq" and not rabbitmq_is_installed():
         raise SystemExit("rabbitmq-server is not installed")
     place = Place((args.out / f"{name}-{args.broker}").resolve(), args.port)

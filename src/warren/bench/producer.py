@@ -352,7 +352,8 @@ class Producers:
         for producer in self.producers:
             progress += int(producer.sequence + producer.ledger.settled + producer.block_offset)
             held = held or producer.blocked or producer.paused
-        if progress != self.progress or held:
+        # A hold may last as long as the run; behind its end nobody would ever say that it is over.
+        if progress != self.progress or (held and not self.stopping):
             self.progress = progress
             self.progress_ns = now_ns
         elif now_ns - self.progress_ns > self.timeout_ns:
