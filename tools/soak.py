@@ -10,8 +10,8 @@ consumers take what is left. Demanded, and said at the end:
 - consumers never stopped while messages waited: no gap longer than --pause;
 - memory stayed within --ratio times the limit (the highest sample, and by how much).
 
-Exit code 0 if all of it held, else 1. The run is over within the minutes, plus what the drain takes;
-the load gives up after twice --pause without progress.
+Exit code 0 if all of it held, else 1. The run takes the minutes, and what the drain takes; the load
+gives up after twice --pause without progress.
 """
 
 import argparse
