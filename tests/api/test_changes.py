@@ -37,11 +37,11 @@ def test_users(site: Managed) -> None:
             {"password": "x", "password_hash": "y", "tags": ""},
             "both_password_and_password_hash_are_provided",
         ),
-        ({"password_hash": "%", "tags": ""}, '["not_base64","%"]'),
+        ({"password_hash": "%", "tags": ""}, ["not_base64", "%"]),
         ({"password": 3, "tags": ""}, "password should be a string"),
     ],
 )
-def test_users_that_cannot_be(site: Managed, body: dict[str, object], reason: str) -> None:
+def test_users_that_cannot_be(site: Managed, body: dict[str, object], reason: object) -> None:
     answer = site.ask("PUT", "/api/users/odd", body)
     assert answer.status == 400
     assert answer.json() == {"error": "bad_request", "reason": reason}
@@ -84,7 +84,7 @@ def test_virtual_hosts_and_permissions(site: Managed) -> None:
         assert site.ask("PUT", "/api/vhosts/a%2Fb", {"description": "d"}).status == 204
         assert site.get("/api/vhosts/a%2Fb")["tracing"] is stays
     answer = site.ask("PUT", "/api/vhosts/a%2Fb", {"tracing": 1})
-    assert (answer.status, answer.json()["reason"]) == (400, "tracing should be true or false")
+    assert (answer.status, answer.json()["reason"]) == (400, ["not_boolean", 1])
     assert site.ask("DELETE", place).status == 204
     assert site.ask("DELETE", place).status == 404
     assert site.ask("DELETE", "/api/vhosts/a%2Fb").status == 204

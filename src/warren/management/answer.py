@@ -24,10 +24,14 @@ class Reply:
 
 
 class HttpError(Exception):
-    """A refusal; without `error` it has no body."""
+    """A refusal; without `error` it has no body. The reason is text, or a term as a list."""
 
     def __init__(
-        self, status: int, error: str, reason: str, headers: Mapping[str, str] | None = None
+        self,
+        status: int,
+        error: str,
+        reason: str | list[object],
+        headers: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(reason)
         self.status = status
@@ -54,6 +58,11 @@ def not_found() -> HttpError:
 
 def bad_request(reason: str) -> HttpError:
     return HttpError(400, "bad_request", reason)
+
+
+def bad_value(what: str, value: object) -> HttpError:
+    """What is wrong with a value that was given: RabbitMQ answers with a term of two."""
+    return HttpError(400, "bad_request", [what, value])
 
 
 def not_authorised(reason: str) -> HttpError:

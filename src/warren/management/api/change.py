@@ -13,6 +13,7 @@ from warren.management.answer import (
     HttpError,
     Reply,
     bad_request,
+    bad_value,
     not_authorised,
     not_found,
 )
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 CREATED: Final = Reply(201)
 DONE: Final = Reply(204)
+TERM_WIDTH: Final = 80
+LINES: Final = ",\n "
 Given = dict[str, object]
 
 
@@ -38,8 +41,10 @@ async def body_with(request: "Request", *names: str) -> Given:
     given = await request.json_object()
     missing = [name for name in names if name not in given]
     if missing:
-        told = ",".join(f"{{key_missing,{name}}}" for name in missing)
-        raise bad_request(f"[{told}]")
+        told = [f"{{key_missing,{name}}}" for name in missing]
+        # As Erlang prints a term: in lines when it is long.
+        short = sum(map(len, told)) + len(told) < TERM_WIDTH
+        raise bad_request(f"[{(',' if short else LINES).join(told)}]")
     return given
 
 
@@ -68,7 +73,7 @@ def flag(given: Given, name: str) -> bool | None:
         return value
     if value in {"true", "false"}:
         return value == "true"
-    raise bad_request(f"{name} should be true or false")
+    raise bad_value("not_boolean", value)
 
 
 # -- users -----------------------------------------------------------------------------------------
@@ -82,7 +87,7 @@ async def put_user(api: "Api", request: "Request") -> Reply:
         raise bad_request("both_password_and_password_hash_are_provided")
     hashed = text(given, "password_hash")
     if not is_hash_text(hashed):
-        raise bad_request(f'["not_base64","{hashed}"]')
+        raise bad_value("not_base64", hashed)
     name = request.named("user")
     there = name in (await api.mirror.current()).users
     args: Given = {

@@ -5,7 +5,14 @@ from urllib.parse import quote
 
 from warren.management import view
 from warren.management.access import May
-from warren.management.answer import HttpError, Reply, bad_request, not_authorised, not_found
+from warren.management.answer import (
+    HttpError,
+    Reply,
+    bad_request,
+    bad_value,
+    not_authorised,
+    not_found,
+)
 from warren.management.api.change import DONE, Given, put_reply, text
 from warren.management.api.objects import binding_named, exchange_named, queue_named
 from warren.management.control import RefusedError
@@ -29,7 +36,7 @@ def flag(given: Given, name: str) -> bool:
         return True
     if value in (False, None, "false", ""):
         return False
-    raise bad_request(f"{name} should be true or false")
+    raise bad_value("not_boolean", value)
 
 
 def table_of(given: Given) -> Given:

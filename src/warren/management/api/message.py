@@ -12,7 +12,14 @@ import msgspec
 
 from warren.core.reply import ACCESS_REFUSED, NOT_FOUND, reply_text
 from warren.management.access import May
-from warren.management.answer import HttpError, Reply, bad_request, not_authorised, said
+from warren.management.answer import (
+    HttpError,
+    Reply,
+    bad_request,
+    bad_value,
+    not_authorised,
+    said,
+)
 from warren.management.api.change import Given, body_with, text
 from warren.management.control import RefusedError
 from warren.management.listing import Shown
@@ -98,9 +105,9 @@ def _payload(given: Given) -> bytes:
         try:
             octets = base64.b64decode(payload, validate=True)
         except (binascii.Error, ValueError):
-            raise bad_request(f'["not_base64","{payload[:1000]}"]') from None
+            raise bad_value("not_base64", payload[:1000]) from None
     else:
-        raise bad_request(f'["unsupported_encoding","{encoding}"]')
+        raise bad_value("unsupported_encoding", encoding)
     if len(octets) > PAYLOAD_OCTETS_MAX:
         raise HttpError(413, "too_large", f"at most {PAYLOAD_OCTETS_MAX} octets are published")
     return octets
@@ -126,14 +133,14 @@ def _properties(given: object) -> bytes:
         if value is None:
             continue
         if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 1 << bits:
-            raise bad_request(f'["not_int","{name}"]')
+            raise bad_value("not_int", name)
         setattr(made, name, value)
     for name in TEXTS:
         value = given.get(name)
         if value is None:
             continue
         if not isinstance(value, str) or len(value.encode()) > 255:
-            raise bad_request(f'["not_string","{name}"]')
+            raise bad_value("not_string", name)
         setattr(made, name, value)
     return made.encode()
 
@@ -195,7 +202,7 @@ def _integer(value: object) -> int:
     if isinstance(value, str) and value.isascii() and value.isdecimal():
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 1 << 31:
-        raise bad_request(f'["not_integer","{value}"]')
+        raise bad_value("not_integer", value)
     return value
 
 
