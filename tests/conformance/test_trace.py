@@ -121,6 +121,15 @@ def test_types_of_what_is_told(desk: Desk) -> None:
     assert inner == {"priority": "I", "timestamp": "I", "headers": "F", "app_id": "S"}
 
 
+@pytest.mark.differs_from_reference("it cuts numbers to 32 bits")
+@pytest.mark.parametrize(("value", "kind"), [(2**31, "l"), (2**63 - 1, "l"), (2**64 - 1, "T")])
+def test_large_timestamps(desk: Desk, value: int, kind: str) -> None:
+    desk.on()
+    desk.channel.publish(exchange="amq.fanout", timestamp=value)
+    told = desk.next("publish.amq.fanout").typed_headers["properties"].value["timestamp"]
+    assert (told.kind, told.value) == (kind, value)
+
+
 def test_what_is_not_routed_is_traced_once(desk: Desk) -> None:
     desk.on()
     desk.channel.publish(b"lost", exchange="amq.direct", routing_key="nowhere", mandatory=True)

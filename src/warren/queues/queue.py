@@ -181,6 +181,8 @@ class Queue(QueueRef):
 
     def trace(self, on: bool) -> None:
         """Have the keeper told of what is handed out, or no longer (O-10.1)."""
+        if self.gate & GATE_DEAD:
+            return
         if on:
             self._long_way()
             self.gate |= GATE_TRACED

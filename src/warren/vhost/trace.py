@@ -18,7 +18,16 @@ from warren.protocol.properties import (
     decode,
     readable_headers_of,
 )
-from warren.protocol.value import ARRAY, LONG_STRING, SIGNED_INT, TABLE, Field, Table, field
+from warren.protocol.value import (
+    ARRAY,
+    LONG_STRING,
+    SIGNED_INT,
+    TABLE,
+    TIMESTAMP,
+    Field,
+    Table,
+    field,
+)
 from warren.queues import Message, Queue, QueueRef, compose_tail
 from warren.vhost.delayed_exchange import copied_keys
 
@@ -31,6 +40,7 @@ TRACE_EXCHANGE: Final = b"amq.rabbitmq.trace"
 P_TRACE: Final = 1 << 34
 # A routing key is a short string; the longest names do not fit with what is before them.
 KEY_OCTETS_MAX: Final = 255
+LONG_MAX: Final = (1 << 63) - 1
 # In the order of the properties on the wire.
 PROPERTIES: Final = (
     "content_type",
@@ -126,4 +136,8 @@ def _properties(props: bytes) -> Table:
     """Return the properties that are there as a table, as RabbitMQ types them."""
     found = decode(props)
     present = ((name, getattr(found, name)) for name in PROPERTIES)
-    return {name: field(value) for name, value in present if value is not None}
+    table = {name: field(value) for name, value in present if value is not None}
+    if found.timestamp is not None and found.timestamp > LONG_MAX:
+        # Clients may write what no signed integer holds.
+        table["timestamp"] = Field(TIMESTAMP, found.timestamp)
+    return table

@@ -105,6 +105,10 @@ def test_many_queues_are_traced_in_slices() -> None:
         machine.turn()
     assert traced() == len(queues)
     assert machine.broker.turn.chores == []
+    # A queue that has gone meanwhile is left alone.
+    vhost.delete_queue(queues[0])
+    queues[0].trace(True)
+    assert queues[0].ruled is None
     # Nothing of it is stored, and a copy begins with it.
     assert VHostTracing(vhost="/", tracing=True) in everything(machine.broker)
     assert not kept(machine.broker, VHostTracing(vhost="/", tracing=True))
