@@ -216,6 +216,22 @@ def test_the_rights_of_who_asks_count(site: Managed) -> None:
     assert site.ask("DELETE", "/api/users/reader").status == 204
 
 
+def test_aliveness(site: Managed) -> None:
+    for _ in range(2):
+        assert site.get("/api/aliveness-test/%2F") == {"status": "ok"}
+    found = site.get("/api/queues/%2F/aliveness-test")
+    assert (found["durable"], found["auto_delete"]) == (False, False)
+    assert site.ask("GET", "/api/aliveness-test/nowhere").status == 404
+    # With other arguments it cannot be declared again.
+    place = "/api/queues/%2F/aliveness-test"
+    assert site.ask("DELETE", place).status == 204
+    assert site.ask("PUT", place, {"durable": True}).status == 201
+    status, _, reason = told(site.ask("GET", "/api/aliveness-test/%2F"))
+    assert status == 400
+    assert reason.startswith("406 PRECONDITION_FAILED - inequivalent arg 'durable'")
+    assert site.ask("DELETE", place).status == 204
+
+
 @pytest.mark.rule("O-10.1")
 def test_they_are_traced(site: Managed) -> None:
     with site.broker.connect() as client:

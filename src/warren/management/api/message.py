@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from warren.management.request import Request
 
 DEFAULT: Final = "amq.default"
+TEST_QUEUE: Final = "aliveness-test"
 # What becomes of messages that were got.
 THEN: Final = {
     "ack_requeue_false": "ack",
@@ -237,6 +238,25 @@ def _shown(props: bytes) -> Shown:
     return shown
 
 
+# -- both ------------------------------------------------------------------------------------------
+
+
+async def aliveness(api: "Api", request: "Request") -> Reply:
+    """Send a message through a queue that is there for that, and stays (T-12)."""
+    place: Given = {"user": request.identity.user, "vhost": request.named("vhost")}
+    sent = {**place, "exchange": "", "routing_key": TEST_QUEUE, "payload": b"test_message"}
+    taken: Given = {**place, "queue": TEST_QUEUE, "count": 1, "then": "ack"}
+    try:
+        await api.control.ask("declare_queue", {**place, "name": TEST_QUEUE})
+        await api.control.ask("publish", sent)
+        rows = [row async for part in api.control.parts("get", taken) for row in _ROWS.decode(part)]
+    except RefusedError as refusal:
+        _refuse(refusal)
+    if not rows:
+        raise HttpError(503, "service_unavailable", f"{TEST_QUEUE} queue is empty")
+    return said({"status": "ok"})
+
+
 def _refuse(refusal: RefusedError) -> NoReturn:
     if not refusal.fix.isdecimal():
         raise refusal
@@ -252,4 +272,5 @@ def _refuse(refusal: RefusedError) -> NoReturn:
 ENDPOINTS: Final = (
     Endpoint("POST", "/api/exchanges/{vhost}/{name}/publish", May.VHOST, publish),
     Endpoint("POST", "/api/queues/{vhost}/{name}/get", May.VHOST, get),
+    Endpoint("GET", "/api/aliveness-test/{vhost}", May.VHOST, aliveness),
 )
