@@ -15,7 +15,8 @@ from warren.cli import exit as exit_codes
 from warren.cli.main import VERBS, main
 from warren.flow import Change, Reason
 from warren.server import diagnosis
-from warren.server.config import KEYS, load
+from warren.server.config import KEYS
+from warren.server.config_load import load
 
 PATHS: Final = document_paths()
 TOURS: Final = ("ARCHITECTURE.md", "docs/internals/hot-path.md", "docs/internals/flow.md")

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final, Protocol, cast
 
 from warren.cli.exit import FAILED, NOT_PERMITTED, TIMEOUT, UNAVAILABLE, CliError
-from warren.server.place import SOCKET_NAME, default_data_dir
+from warren.server.place import SOCKET_NAME, default_data_dir, names_a_file
 
 # A page of a thousand queues is under a megabyte.
 REPLY_OCTETS_MAX: Final = 64 << 20
@@ -30,7 +30,7 @@ def socket_path(given: Given, env: Mapping[str, str]) -> Path:
     """Return the control socket that the options and the environment name."""
     if given.socket:
         return Path(given.socket)
-    if given.config or (env.get("WARREN_CONFIG") and not given.data_dir):
+    if given.config or (names_a_file(env) and not given.data_dir):
         return _configured(given, env)
     if given.data_dir:
         return Path(given.data_dir) / SOCKET_NAME
@@ -41,8 +41,8 @@ def socket_path(given: Given, env: Mapping[str, str]) -> Path:
 
 
 def _configured(given: Given, env: Mapping[str, str]) -> Path:
-    from warren.server.config import load
     from warren.server.config_entry import Entry
+    from warren.server.config_load import load
 
     options = [Entry("data_dir", given.data_dir, "--data-dir")] if given.data_dir else []
     return load(file=given.config, env=env, options=options).socket_path()

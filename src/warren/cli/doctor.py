@@ -10,7 +10,7 @@ from warren.cli.exit import CONFIG, FAILED, OK, CliError
 from warren.runtime.lock import FileLock, LockHeldError
 from warren.server.metadata_check import Examination, examine, repair
 from warren.server.metadata_file import FILE_NAME, MetadataError
-from warren.server.place import default_data_dir
+from warren.server.place import default_data_dir, names_a_file
 
 
 def doctor(words: Sequence[str]) -> int:
@@ -51,9 +51,9 @@ def data_dir(given: Namespace, env: Mapping[str, str]) -> Path:
     """Return the data folder that the options and the environment name."""
     if given.data_dir:
         return Path(given.data_dir)
-    if given.config or env.get("WARREN_CONFIG"):
-        from warren.server.config import load
+    if given.config or names_a_file(env):
         from warren.server.config_entry import ConfigError
+        from warren.server.config_load import load
 
         try:
             return load(file=given.config, env=env).data_dir

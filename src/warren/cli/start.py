@@ -9,8 +9,9 @@ from functools import partial
 from warren.cli.exit import CONFIG, FAILED, OK, USAGE, CliError
 from warren.cli.render import paint, table
 from warren.runtime.lock import LockHeldError
-from warren.server.config import KEYS, Settings, load
+from warren.server.config import KEYS, Settings
 from warren.server.config_entry import ConfigError, Entry, nearest
+from warren.server.config_load import load
 
 
 def start(words: Sequence[str]) -> int:
@@ -26,6 +27,8 @@ def start(words: Sequence[str]) -> int:
         count = len(refusal.problems)
         head = f"configuration refused, {count} problem{'' if count == 1 else 's'}:"
         raise CliError(f"{head}\n{refusal}", CONFIG) from None
+    for note in settings.notes:
+        print(f"warren: {note}", file=sys.stderr)
     if given.check:
         print(settings_text(settings))
         return OK
@@ -95,6 +98,7 @@ def _entry(option: str, written: str) -> Entry:
 
 
 def _run(settings: Settings) -> int:
+    from warren.server.boot_definitions import BootDefinitionsError
     from warren.server.control_socket import SocketInUseError
     from warren.server.management import ManagementError
     from warren.server.metadata_file import MetadataError
@@ -105,7 +109,7 @@ def _run(settings: Settings) -> int:
         return run(settings)
     except (LockHeldError, ManagementError, SocketInUseError, TlsError) as refusal:
         raise CliError(f"not started: {refusal}", FAILED) from None
-    except MetadataError as refusal:
+    except (BootDefinitionsError, MetadataError) as refusal:
         raise CliError(f"not started: {refusal}", CONFIG) from None
     except OSError as failure:
         place = f"{failure.filename}: " if failure.filename else ""

@@ -10,13 +10,14 @@ import asyncio
 import gc
 import os
 from collections.abc import AsyncGenerator, Callable, Iterator
-from typing import NoReturn, final
+from typing import Final, NoReturn, final
 
 from msgspec import Struct
 
 import warren
 from warren.core.log import EventLog
 from warren.flow.wait import Subject
+from warren.server.boot_definitions import BootDefinitionsError
 from warren.server.changing import DONE, Done
 from warren.server.command_node import StopArgs, StopReply
 from warren.server.control import Code, Command, Control, ControlError, NoArgs, command
@@ -34,6 +35,9 @@ from warren.server.view import (
     Status,
     WhyReply,
 )
+
+# What a start is refused with.
+REFUSALS: Final = (OSError, BootDefinitionsError, ManagementError, MetadataError, TlsError)
 
 
 class Pong(Struct, frozen=True, kw_only=True):
@@ -134,7 +138,7 @@ class App:
             if self.node is None and not self.over.is_set():
                 try:
                     await self.start()
-                except (OSError, ManagementError, MetadataError, TlsError) as failure:
+                except REFUSALS as failure:
                     raise ControlError(Code.REFUSED, f"not started: {failure}") from None
         return DONE
 

@@ -1,4 +1,4 @@
-"""What a blank node is given: a vhost, an administrator, and full permissions (spec O-2.7)."""
+"""What a blank node is given: a vhost, a user, and its permissions (spec O-2.7)."""
 
 from typing import Final
 
@@ -13,9 +13,16 @@ DESCRIPTION: Final = "Default virtual host"
 def blank_changes(settings: Settings, random: Random) -> tuple[Change, ...]:
     """Return the changes that make a node without any metadata usable."""
     name, vhost = settings.default_user, settings.default_vhost
-    user = new_user(name, settings.default_pass.encode(), random, ("administrator",))
+    tags = settings.default_user_tags
+    user = new_user(name, settings.default_pass.encode(), random, tags)
     return (
         VHostPut(name=vhost, description=DESCRIPTION),
         user_put(user),
-        PermissionPut(user=name, vhost=vhost, configure=".*", write=".*", read=".*"),
+        PermissionPut(
+            user=name,
+            vhost=vhost,
+            configure=settings.default_permissions_configure,
+            write=settings.default_permissions_write,
+            read=settings.default_permissions_read,
+        ),
     )

@@ -1,9 +1,8 @@
 """Every setting of a node: its type, default, range, meaning and RabbitMQ name, in one table.
 
-Sources, later wins: defaults, the file (`config_file`), the environment (`WARREN_PORT=...`), the
-command line. `load` reads them all, reports every problem at once (`ConfigError`) and remembers in
-`Settings.origins` where each value came from. Nothing else in Warren reads configuration: settings
-arrive through constructors. Spec rules O-2.2, O-2.5, O-2.6.
+`config_load.load` makes them of their sources and remembers in `Settings.origins` where each value
+came from. Nothing else in Warren reads configuration: settings arrive through constructors. Spec
+rules O-2.5, O-2.6.
 
 To add a setting, add one line to `Settings`; the four sources, the help and the tests follow.
 """
@@ -13,18 +12,15 @@ To add a setting, add one line to `Settings`; the four sources, the help and the
 import os
 import re
 import socket
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final, cast
 
 from warren.security import DEFAULT_MECHANISMS, MECHANISM_NAMES
-from warren.server.config_conflict import conflicts
-from warren.server.config_entry import ConfigError, Entry, Problem, nearest
-from warren.server.config_file import read_file
+from warren.server.config_entry import Note
 from warren.server.place import SOCKET_NAME, default_data_dir
-from warren.server.rabbit_key import FOREIGN, gather, translate
 from warren.server.setting import (
     FACTS,
     FLAG,
@@ -45,7 +41,6 @@ from warren.server.setting import (
 
 # RabbitMQ's own hard limit: 512 MiB, whatever the setting says.
 MESSAGE_SIZE_MAX: Final = 536_870_912
-ENV_PREFIX: Final = "WARREN_"
 _NODE_NAME: Final = re.compile(r"[^@\s]+@[^@\s]+")
 _PORT: Final = integer(0, 65535)
 
@@ -111,7 +106,10 @@ class Settings:
         secret=True,
     )
     tls_versions: tuple[str, ...] = setting(
-        ("tlsv1.2", "tlsv1.3"), names(_one_of("tlsv1.2", "tlsv1.3")), "versions offered to clients"
+        ("tlsv1.2", "tlsv1.3"),
+        names(_one_of("tlsv1.2", "tlsv1.3")),
+        "versions offered to clients",
+        rabbit="ssl_options.versions",
     )
     tls_depth: int = setting(
         10,
@@ -214,12 +212,41 @@ class Settings:
         integer(1, 1_000_000, none=True),
         "failed logins of one address beyond which its new connections are dropped",
     )
-    default_user: str = setting("guest", text(), "administrator made on a blank node")
+    default_user: str = setting("guest", text(), "user made on a blank node")
     default_pass: str = setting("guest", text(), "its password", secret=True)
     default_vhost: str = setting("/", text(), "virtual host made on a blank node")
+    default_user_tags: tuple[str, ...] = setting(
+        ("administrator",), names(), "tags of that user: what it may see and do over HTTP"
+    )
+    default_permissions_configure: str = setting(
+        ".*",
+        text(empty=True),
+        "what it may configure in that virtual host",
+        rabbit="default_permissions.configure",
+    )
+    default_permissions_write: str = setting(
+        ".*", text(empty=True), "what it may write to", rabbit="default_permissions.write"
+    )
+    default_permissions_read: str = setting(
+        ".*", text(empty=True), "what it may read from", rabbit="default_permissions.read"
+    )
+    load_definitions: Path | None = setting(
+        None,
+        path(none=True),
+        "definitions, a JSON file or a folder of them, imported at each start",
+        rabbit="load_definitions management.load_definitions definitions.local.path",
+    )
     log_level: str = setting(
         "info",
-        choice("debug", "info", "warning", "error", "critical", "none"),
+        choice(
+            "debug",
+            "info",
+            "warning",
+            "error",
+            "critical",
+            "none",
+            synonyms={"notice": "warning", "alert": "critical", "emergency": "critical"},
+        ),
         "least level that is written",
         rabbit="log.level log.default.level log.file.level log.console.level",
     )
@@ -347,13 +374,16 @@ class Settings:
         "whether the management process runs; auto: if it can",
     )
     management_bind: str = setting(
-        "127.0.0.1", text(), "address of the HTTP API", rabbit="management.tcp.ip"
+        "127.0.0.1",
+        text(),
+        "address of the HTTP API",
+        rabbit="management.tcp.ip management.listener.ip",
     )
     management_port: int | None = setting(
         15672,
         integer(0, 65535, none=True),
         "port of the HTTP API; 0: any free one; none: only with TLS",
-        rabbit="management.tcp.port",
+        rabbit="management.tcp.port management.listener.port",
     )
     management_tls_bind: str = setting(
         "",
@@ -419,6 +449,8 @@ class Settings:
     origins: Mapping[str, str] = field(
         default_factory=lambda: MappingProxyType({}), compare=False, repr=False
     )
+    # What was given and is without effect, or was replaced.
+    notes: tuple[Note, ...] = field(default=(), compare=False, repr=False)
 
     def tcp_listeners(self) -> tuple[tuple[str, int], ...]:
         """Return the addresses to listen on without TLS."""
@@ -468,100 +500,6 @@ KEYS: Final[Mapping[str, Facts]] = MappingProxyType(
         if FACTS in one.metadata
     }
 )
-_RABBIT_NAMES: Final[Mapping[str, str]] = MappingProxyType(
+RABBIT_NAMES: Final[Mapping[str, str]] = MappingProxyType(
     {rabbit: name for name, facts in KEYS.items() for rabbit in facts.rabbit}
 )
-# Variables with our prefix that are no settings.
-_ENV_FOREIGN: Final = re.compile(
-    r"WARREN_(PURE|REQUIRE_COMPILED|CONFIG|DEBUG|(BUILD|BENCH|TEST|SIM)_.*"
-    # What Kubernetes sets in every pod for a service called "warren".
-    r"|SERVICE_(HOST|PORT).*|PORT_[0-9]+_(TCP|UDP).*)\Z"
-)
-
-
-def load(
-    *,
-    file: str | Path | None = None,
-    env: Mapping[str, str] | None = None,
-    options: Sequence[Entry] = (),
-) -> Settings:
-    """Read all sources and return checked settings, or raise `ConfigError` with every problem.
-
-    `file` wins over the variable WARREN_CONFIG; `options` come from the command line.
-    """
-    env = os.environ if env is None else env
-    file = file or env.get(ENV_PREFIX + "CONFIG") or None
-    problems: list[Problem] = []
-    given: dict[str, object] = {"data_dir": default_data_dir(env)}
-    origins: dict[str, str] = {}
-    from_file = read_file(Path(file), problems) if file is not None else []
-    for source in (from_file, _from_environment(env), options):
-        for entry in gather(source, problems):
-            _apply(entry, given, origins, problems)
-    settings = Settings(**given, origins=MappingProxyType(origins))  # type: ignore[arg-type]
-    if not problems:
-        problems += conflicts(settings)
-    if problems:
-        raise ConfigError(problems)
-    return settings
-
-
-def _from_environment(env: Mapping[str, str]) -> list[Entry]:
-    entries = []
-    for name, value in sorted(env.items()):
-        if not name.startswith(ENV_PREFIX) or _ENV_FOREIGN.match(name):
-            continue
-        # Kubernetes again: WARREN_PORT=tcp://10.0.0.1:5672 is its service link, not our port.
-        if name == "WARREN_PORT" and value.startswith(("tcp://", "udp://")):
-            continue
-        entries.append(Entry(name.removeprefix(ENV_PREFIX).lower(), value, name))
-    return entries
-
-
-def _apply(
-    entry: Entry, given: dict[str, object], origins: dict[str, str], problems: list[Problem]
-) -> None:
-    """Give one entry's setting its value, or note why not."""
-
-    def current(name: str) -> object:
-        return given[name] if name in given else cast("object", getattr(Settings(), name))
-
-    try:
-        name, value = _read(entry, current)
-    except KeyError:
-        problems.append(_unknown(entry))
-    except ValueError as refusal:
-        problems.append(Problem(entry.where, entry.name, str(refusal), ""))
-    else:
-        given[name] = value
-        origins[name] = entry.where
-
-
-def _read(entry: Entry, current: Callable[[str], object]) -> tuple[str, object]:
-    """Return (setting, value) for an entry under any of its names; KeyError: there is none."""
-    plain = entry.name.replace("-", "_")
-    key = _RABBIT_NAMES.get(plain) or (plain if plain in KEYS else plain.replace(".", "_"))
-    if key in KEYS:
-        return key, _located(KEYS[key].kind.read(entry.value, entry.typed), entry)
-    head, _, part = entry.name.partition(".")
-    read_part = KEYS[head].kind.read_part if part and head in KEYS else None
-    if read_part is not None:
-        return head, read_part(current(head), part, entry.value, entry.typed)
-    return translate(entry, current)
-
-
-def _located(value: object, entry: Entry) -> object:
-    """A relative path in a file is relative to that file."""
-    if isinstance(value, Path) and not value.is_absolute():
-        return (entry.folder or Path.cwd()) / value
-    return value
-
-
-def _unknown(entry: Entry) -> Problem:
-    known = [*KEYS, *_RABBIT_NAMES]
-    if not FOREIGN.match(entry.name):
-        return Problem(entry.where, entry.name, "unknown setting", nearest(entry.name, known))
-    # A slip in one of RabbitMQ's names is closer to a known one than its other settings are.
-    near = nearest(entry.name, known, cutoff=0.9)
-    reason = "unknown setting" if near else "a RabbitMQ setting that Warren does not have"
-    return Problem(entry.where, entry.name, reason, near)

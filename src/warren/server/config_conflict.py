@@ -20,6 +20,9 @@ Found = list[tuple[str, str]]
 def conflicts(settings: "Settings") -> list[Problem]:
     """Return a problem for each setting that cannot work together with the others."""
     found = [*_tls(settings), *_management_tls(settings), *_login(settings)]
+    definitions = settings.load_definitions
+    if definitions is not None and not os.access(definitions, os.R_OK):
+        found.append(("load_definitions", f"cannot be read: {definitions}"))
     if not settings.tcp_listeners() and not settings.tls_listeners():
         found.append(("port", "there is no listener at all: set port or tls_certfile"))
     octets = len(os.fsencode(settings.socket_path()))

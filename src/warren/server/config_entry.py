@@ -8,13 +8,34 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One `name = value` as a source gave it, and where it stands."""
+    """One `name = value` as a source gave it, and where it stands.
+
+    `typed`: the value has its type already, and is not text. `rabbit`: the source is a file in one
+    of RabbitMQ's notations.
+    """
 
     name: str
     value: object
     where: str
     typed: bool = False
     folder: Path | None = None
+    rabbit: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """What was not taken as it was given, without being a reason to refuse the rest.
+
+    `level` is that of the log line which tells it.
+    """
+
+    level: str
+    where: str
+    key: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.key}: {self.reason}"
 
 
 @dataclass(frozen=True, slots=True)

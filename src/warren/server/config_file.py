@@ -1,8 +1,9 @@
-"""Reading a configuration file: TOML with Warren's keys, or RabbitMQ's `key = value` lines.
+"""Reading a configuration file: which notation it is in, and the one that is Warren's own, TOML.
 
-A name that ends in `.conf` is the line format (spec rule O-2.1): `#` comments, a later duplicate
-wins, values may stand in single quotes. Everything else is TOML: typed values, tables are joined to
-their keys with dots (`[log] level` is `log.level`). Unreadable files and lines become problems.
+The name's end decides: `.conf` has RabbitMQ's lines (`conf_line`), `.config` its terms
+(`conf_classic`), `.toml` is TOML; without any of these the content does (spec rule O-2.1). In TOML
+values are typed, and tables are joined to their keys with dots (`[log] level` is `log.level`).
+Unreadable files and lines become problems.
 """
 
 import re
@@ -10,55 +11,72 @@ import tomllib
 from pathlib import Path
 from typing import Final
 
+from warren.server.conf_classic import looks_classic, read_classic
+from warren.server.conf_line import looks_like_lines, read_lines
 from warren.server.config_entry import Entry, Problem
 
 # A configuration of a node is a page or two; a bigger file is a mistake (a device, a log).
 FILE_OCTETS_MAX: Final = 1 << 20
 _HEADER: Final = re.compile(r"\s*\[([^\[\]]+)\]\s*(#.*)?\Z")
 _KEY: Final = re.compile(r"""\s*([\w."'\- ]+?)\s*=""")
-_CONF_LINE: Final = re.compile(r"([^=\s]+)\s*=\s*(.*)\Z", re.DOTALL)
-_QUOTED: Final = re.compile(r"'([^']*)'\s*(#.*)?\Z")
-_COMMENT: Final = re.compile(r"(^|\s+)#.*\Z")
+_SUFFIXES: Final = (".conf", ".config", ".toml")
 
 
-def read_file(path: Path, problems: list[Problem]) -> list[Entry]:
-    """Return the entries of a file in order; what cannot be read is added to `problems`."""
+def read_file(path: Path, problems: list[Problem], *, suffix: str = "") -> list[Entry]:
+    """Return the entries of a file in order; what cannot be read is added to `problems`.
+
+    `suffix` is what a name without one is taken for.
+    """
+    path = _found(path)
+    text = _text(path, problems)
+    if text is None:
+        return []
+    kind = path.suffix if path.suffix in _SUFFIXES else suffix or _kind_of(text)
+    readers = {".conf": read_lines, ".config": read_classic, ".toml": _read_toml}
+    return readers[kind](path, text, problems)
+
+
+def read_folder(path: Path, problems: list[Problem]) -> list[Entry]:
+    """Return the entries of a folder's `*.conf`, in the order of their names; or of a pattern."""
+    place, pattern = (path, "*.conf") if path.is_dir() else (path.parent, path.name)
+    return [one for file in sorted(place.glob(pattern)) for one in read_file(file, problems)]
+
+
+def _found(path: Path) -> Path:
+    """RabbitMQ's users name the file without its suffix."""
+    if path.suffix in _SUFFIXES or path.exists():
+        return path
+    named = (path.with_name(path.name + suffix) for suffix in _SUFFIXES[:2])
+    return next((one for one in named if one.exists()), path)
+
+
+def _kind_of(text: str) -> str:
+    """Tell the notation of a text by what it looks like."""
+    if looks_classic(text):
+        return ".config"
+    try:
+        tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError):
+        return ".conf" if looks_like_lines(text) else ".toml"
+    return ".toml"
+
+
+def _text(path: Path, problems: list[Problem]) -> str | None:
     try:
         with path.open("rb") as opened:
             raw = opened.read(FILE_OCTETS_MAX + 1)
     except OSError as failure:
         problems.append(Problem(str(path), "", f"cannot be read: {failure.strerror}", ""))
-        return []
+        return None
     if len(raw) > FILE_OCTETS_MAX:
         problems.append(Problem(str(path), "", f"is larger than {FILE_OCTETS_MAX} bytes", ""))
-        return []
+        return None
     try:
-        lines = raw.decode("utf-8-sig")
+        return raw.decode("utf-8-sig")
     except UnicodeDecodeError as failure:
         line = raw.count(b"\n", 0, failure.start) + 1
         problems.append(Problem(f"{path}:{line}", "", "is not UTF-8 text", ""))
-        return []
-    if path.suffix == ".conf":
-        return _read_conf(path, lines, problems)
-    return _read_toml(path, lines, problems)
-
-
-def _read_conf(path: Path, text: str, problems: list[Problem]) -> list[Entry]:
-    entries: dict[str, Entry] = {}
-    folder = path.absolute().parent
-    for number, raw in enumerate(text.splitlines(), start=1):
-        line = raw.strip()
-        if not line or line.startswith("#"):
-            continue
-        match = _CONF_LINE.match(line)
-        if match is None:
-            problems.append(Problem(f"{path}:{number}", "", "expected `key = value`", ""))
-            continue
-        quoted = _QUOTED.match(match[2])
-        value = quoted[1] if quoted else _COMMENT.sub("", match[2]).strip()
-        entries.pop(match[1], None)
-        entries[match[1]] = Entry(match[1], value, f"{path}:{number}", False, folder)
-    return list(entries.values())
+        return None
 
 
 def _read_toml(path: Path, text: str, problems: list[Problem]) -> list[Entry]:

@@ -28,6 +28,7 @@ from warren.runtime import SystemRandom
 from warren.runtime.memory import MachineGauge
 from warren.security import Attempts, Mechanisms, Permissions, UserStore
 from warren.server.blank import blank_changes
+from warren.server.boot_definitions import load_definitions
 from warren.server.closing import Closing
 from warren.server.commands import commands
 from warren.server.commits import Commits
@@ -190,7 +191,10 @@ class Node:
     async def prepare(self) -> None:
         """Have a node without any metadata made usable, and kept, before anybody connects."""
         broker = self.broker
-        if not broker.vhosts and not broker.users.names():
+        definitions = self.settings.load_definitions
+        if definitions is not None:
+            await load_definitions(self, definitions)
+        elif not broker.vhosts and not broker.users.names():
             ticket = broker.metadata.apply(blank_changes(self.settings, self.random))
             await self.commits.durable(ticket)
 

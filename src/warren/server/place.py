@@ -1,4 +1,4 @@
-"""Where a node keeps its data and its control socket when nobody says otherwise.
+"""Where a node keeps its data and its control socket when nobody says otherwise, and who says it.
 
 Owned here alone, and light to import, because the node and the short-lived command line must agree.
 """
@@ -8,8 +8,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+# Variables that name configuration files: the main one, of which the first that is set counts, and
+# those that are read after it.
+CONFIG_VARIABLES: Final = ("WARREN_CONFIG", "RABBITMQ_CONFIG_FILE")
+FURTHER_VARIABLES: Final = ("RABBITMQ_CONFIG_FILES", "RABBITMQ_ADVANCED_CONFIG_FILE")
 SYSTEM_DATA_DIR: Final = Path("/var/lib/warren")
 SOCKET_NAME: Final = "control.sock"
+
+
+def names_a_file(env: Mapping[str, str]) -> bool:
+    """Whether the environment names a configuration file."""
+    return any(env.get(name) for name in CONFIG_VARIABLES + FURTHER_VARIABLES)
 
 
 def default_data_dir(env: Mapping[str, str], *, superuser: bool | None = None) -> Path:

@@ -7,7 +7,6 @@ each, in the order of their numbers. `ssl_options.verify` and `ssl_options.fail_
 together are `tls_verify`. Spec rules O-2.5, O-2.6.
 """
 
-import re
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -15,13 +14,6 @@ from warren.server.config_entry import Entry, Problem
 from warren.server.setting import read_address, read_flag
 
 ALL_ADDRESSES: Final = "0.0.0.0"
-# Families of RabbitMQ's keys: an unknown key among them is no typing error.
-FOREIGN: Final = re.compile(
-    r"(management|prometheus|cluster_formation|definitions|load_definitions|mqtt|stomp|stream|auth_\w+"
-    r"|proxy_protocol|mirroring_\w+|queue_\w+|disk_free_limit|collect_statistics\w*|tcp_listen_options"
-    r"|ssl_options|log|net_ticktime|password_hashing_module|vhost_restart_strategy|mnesia_\w+"
-    r"|classic_queue|default_user_tags|default_permissions|num_acceptors|connection_max)(\.|\Z)"
-)
 _LISTENERS: Final = {
     "listeners.tcp": ("bind", "port", "extra_listeners"),
     "listeners.ssl": ("tls_bind", "tls_port", "tls_extra_listeners"),

@@ -8,7 +8,9 @@ in order, a second one at once; SIGHUP opens the log file and loads the certific
 import asyncio
 import gc
 import signal
+from typing import Final
 
+from warren.core.log import EventLog
 from warren.runtime import SystemClock
 from warren.runtime.files import SystemFiles
 from warren.runtime.lock import FileLock
@@ -24,6 +26,9 @@ from warren.server.metadata_store import MetadataStore
 from warren.server.node import Node
 from warren.server.notify import Notifier, notifier, watchdog_interval_ns
 
+# A field of a log line holds so many names of settings with their places.
+NOTES_IN_LINE: Final = 8
+
 
 def run(settings: Settings) -> int:
     """Run a node in the foreground until it is stopped; return the exit code."""
@@ -36,6 +41,7 @@ def run(settings: Settings) -> int:
     clock = SystemClock()
     log = open_log(settings, clock)
     log.adopt_libraries()
+    tell_notes(settings, log)
     loop = new_loop()
     try:
         asyncio.set_event_loop(loop)
@@ -47,6 +53,18 @@ def run(settings: Settings) -> int:
         loop.close()
         log.close()
         lock.release()
+
+
+def tell_notes(settings: Settings, log: EventLog) -> None:
+    """Log what of the configuration is without effect, or was replaced."""
+    said: dict[tuple[str, str], list[str]] = {}
+    for note in settings.notes:
+        place = note.where.rpartition("/")[2]
+        said.setdefault((note.level, note.reason), []).append(f"{note.key} ({place})")
+    for (level, reason), keys in said.items():
+        for start in range(0, len(keys), NOTES_IN_LINE):
+            facts = {"keys": ", ".join(keys[start : start + NOTES_IN_LINE]), "reason": reason}
+            log.event(level, "config.passed_over", facts)
 
 
 def _node(

@@ -23,8 +23,9 @@ import msgspec
 
 from warren.flow import Source
 from warren.security import new_user
-from warren.server.config import Settings, load
+from warren.server.config import Settings
 from warren.server.config_entry import Entry
+from warren.server.config_load import load
 from warren.testing import fault, state
 from warren.testing.clock import Clock
 from warren.testing.engine import Engine

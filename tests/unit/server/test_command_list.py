@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from tests.unit.server.asking import Asker, with_node
-from warren.server.config import load
+from warren.server.config_load import load
 from warren.server.list_cell import STEPS_MAX
 from warren.vhost.change import QueueDelete
 

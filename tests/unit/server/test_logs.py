@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from warren.server import logs
-from warren.server.config import load
+from warren.server.config_load import load
 from warren.server.logs import LINES_PER_NAME, LINES_PER_WINDOW, WINDOW_NS, Log, open_log
 
 if TYPE_CHECKING:
