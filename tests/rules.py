@@ -2,8 +2,9 @@
 
 Rules are listed in `tests/rules/*.txt`, one file per subject: an id and a few words a line. Tests
 name the rules they cover by `@pytest.mark.rule("WI-1", ...)`; the marks are read from the source,
-without importing the tests. `tests/rules/not_yet.txt` says which rules the broker does not follow
-yet, or cannot be tested on, and why; such a rule may have tests that the reference passes.
+without importing the tests. `not_yet.txt` and `SUBJECT_not_yet.txt` say which rules the broker does
+not follow yet, or cannot be tested on, and why; such a rule may have tests that the reference
+passes. No id is in two lists.
 
 Ids whose letters no list uses belong to a subject that has no list yet; they are only shown.
 """
@@ -70,7 +71,11 @@ def read(root: Path = ROOT) -> Rules:
     lists = sorted((root / "tests" / "rules").glob("*.txt"))
     rules = Rules()
     for path in lists:
-        (rules.not_yet if path.name == NOT_YET else rules.words).update(read_list(path))
+        into = rules.not_yet if path.name.endswith(NOT_YET) else rules.words
+        for rule, text in read_list(path).items():
+            if rule in into:
+                raise ValueError(f"{path}: {rule} is in another list, too")
+            into[rule] = text
     for path in sorted((root / "tests").rglob("test_*.py")):
         name = path.relative_to(root).as_posix()
         for rule in sorted(set(marks(path.read_text()))):

@@ -131,6 +131,29 @@ def test_a_disk_limit_blocks_publishers_and_lets_them_go(ctl: Ctl, node: Broker)
         client.close()
 
 
+@pytest.mark.rule("NT-2", "NT-3", "AL-2", "MA-3")
+@pytest.mark.parametrize("first", ["memory", "disk"])
+def test_both_alarms_are_one_blocked_and_one_unblocked(ctl: Ctl, node: Broker, first: str) -> None:
+    clear = {
+        "memory": ("set_vm_memory_high_watermark", "0.4"),
+        "disk": ("set_disk_free_limit", "50MB"),
+    }
+    second = "disk" if first == "memory" else "memory"
+    with node.connect() as client:
+        assert ctl("set_vm_memory_high_watermark", "0").code == 0
+        assert ctl("set_disk_free_limit", "1000000GiB").code == 0
+        client.channel().publish(b"x", routing_key="nowhere")
+        assert client.wait_for("connection.blocked").reason == "low on disk & memory"
+        assert len(json.loads(ctl("alarms", "--formatter", "json").out)["local"]) == 2
+        assert ctl(*clear[first]).code == 0
+        assert ctl("check_alarms").code == 69
+        client.expect_nothing()
+        assert ctl(*clear[second]).code == 0
+        client.expect("connection.unblocked", channel=0)
+        assert ctl("check_alarms").code == 0
+        client.close()
+
+
 @pytest.mark.rule("MA-5", "MA-6", "DA-4", "O-1.3")
 @pytest.mark.parametrize(
     ("words", "code", "text"),
@@ -214,6 +237,16 @@ def test_limits_by_command_are_lost_at_a_restart(ctl_fresh: Ctl) -> None:
     for name in ("vm_memory_high_watermark_limit", "disk_free_limit"):
         assert after[name] == before[name]
     assert after["disk_free_limit"] == 50_000_000
+
+
+@pytest.mark.rule("CF-13")
+def test_states_are_listed(ctl: Ctl, node: Broker) -> None:
+    with node.connect() as client:
+        client.channel().queue_declare("listed")
+        assert ["running"] in ctl.rows("list_channels", "state")
+        assert ["running"] in ctl.rows("list_connections", "state")
+        assert ["listed", "running"] in ctl.rows("list_queues", "name", "state")
+        client.close()
 
 
 @pytest.mark.rule("O-1.10", "DA-8")

@@ -6,9 +6,9 @@ import uuid
 
 import pytest
 
-from tests.support.fixtures import _fails_where_a_feature_is_missing, broker
+from tests.support.fixtures import _fails_where_a_feature_is_missing, broker, start_broker
 
-__all__ = ["_fails_where_a_feature_is_missing", "broker"]
+__all__ = ["_fails_where_a_feature_is_missing", "broker", "start_broker"]
 
 COROUTINE_SECONDS_MAX = 50.0  # Below pytest's own limit, so that the failure shows where it waits.
 

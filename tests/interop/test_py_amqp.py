@@ -9,6 +9,7 @@ import pytest
 
 from tests.interop.target import EXCHANGE_TYPES, MIB, pattern, until
 from tests.support.broker import Broker
+from tests.support.fixtures import StartBroker
 
 
 def connect(broker: Broker, **options: Any) -> Any:
@@ -266,6 +267,25 @@ def test_blocked_callbacks_register_and_stay_silent(broker: Broker, name: str) -
     channel.basic_publish(amqp.Message("flows"), routing_key=name)
     assert bodies(channel, name) == ["flows"]
     assert calls == []
+    connection.close()
+
+
+@pytest.mark.slow
+@pytest.mark.rule("NT-6", "NT-3")
+def test_blocked_callbacks_hear_of_an_alarm(start_broker: StartBroker, name: str) -> None:
+    broker = start_broker({"disk_free_limit.absolute": 1 << 60})
+    calls: list[object] = []
+    connection = connect(broker, on_blocked=calls.append, on_unblocked=lambda: calls.append(None))
+    channel = connection.channel()
+    channel.queue_declare(name, exclusive=True, auto_delete=False)
+    channel.basic_publish(amqp.Message("waits"), routing_key=name)
+    drain(connection, lambda: calls)
+    # The library does not hand the reason on.
+    assert [type(call) for call in calls] == [str]
+    broker.control("set_disk_free_limit", absolute=0)
+    drain(connection, lambda: len(calls) > 1)
+    assert calls[1:] == [None]
+    assert bodies(channel, name) == ["waits"]
     connection.close()
 
 

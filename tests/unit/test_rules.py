@@ -68,6 +68,23 @@ def test_a_rule_listed_twice_is_an_error(tmp_path: Path) -> None:
         rules.read_list(path)
 
 
+def test_lists_are_of_any_number_and_share_no_rule(tmp_path: Path) -> None:
+    folder = tmp_path / "tests" / "rules"
+    folder.mkdir(parents=True)
+    (folder / "one.txt").write_text("A-1 one\n")
+    (folder / "two.txt").write_text("B-1 two\nB-2 three\n")
+    (folder / "not_yet.txt").write_text("A-1 later\n")
+    (folder / "two_not_yet.txt").write_text("B-2 never\n")
+    found = rules.read(tmp_path)
+    assert found == Rules(
+        {"A-1": "one", "B-1": "two", "B-2": "three"}, {"A-1": "later", "B-2": "never"}, {}
+    )
+    assert rules.findings(found) == ["B-1 (two) has no test, and no line in not_yet.txt"]
+    (folder / "three.txt").write_text("A-1 again\n")
+    with pytest.raises(ValueError, match="A-1 is in another list"):
+        rules.read(tmp_path)
+
+
 def test_the_page_shows_tests_reasons_and_other_subjects() -> None:
     text = rules.page(
         Rules(

@@ -22,7 +22,6 @@ from warren.runtime.process import descriptor_count, descriptor_count_max
 from warren.server.socket_link import SocketLink
 from warren.server.tls_link import TlsLink
 from warren.session import RUNNING, Connection
-from warren.session.channel import EXPECT_CLOSE_OK
 from warren.vhost.change import encoded
 from warren.vhost.policy_force import in_force
 
@@ -114,7 +113,7 @@ def _channel_state(one: "Channel") -> ChannelState:
         delivered=int(outlet.delivered),
         acknowledged=int(one.acknowledged),
         confirmed=0 if ledger is None else int(ledger.told),
-        state="closing" if one.expect == EXPECT_CLOSE_OK else "running",
+        state=one.state(),
         consumers=tuple(
             ConsumerState(
                 tag=consumer.tag,

@@ -57,6 +57,7 @@ CHANNEL_CELLS: Final[dict[str, Cell[ChannelItem]]] = {
     "number": lambda one: one.channel.number,
     "user": lambda one: one.connection.session.user,
     "vhost": _vhost,
+    "state": lambda one: one.channel.state(),
     "transactional": lambda one: one.channel.tx is not None,
     "confirm": lambda one: one.channel.ledger is not None,
     "consumer_count": lambda one: len(one.channel.consumers),

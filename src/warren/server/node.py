@@ -92,6 +92,8 @@ def session_settings(settings: Settings) -> SessionSettings:
         unsent_bytes_max=settings.unsent_bytes_max,
         parked_bytes_max=settings.parked_bytes_max,
         default_prefetch=settings.default_consumer_prefetch,
+        credit_initial=settings.credit_flow_default_credit[0],
+        credit_refill=settings.credit_flow_default_credit[1],
         server_properties=server_properties(settings),
     )
 

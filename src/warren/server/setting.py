@@ -133,16 +133,20 @@ def number(low: float, high: float, *, none: bool = False) -> Kind:
 
 
 def pair(low: int, high: int) -> Kind:
-    """Two whole numbers in a range: `400, 200`."""
+    """Two whole numbers in a range, credit and refill: `400, 200`."""
     one = integer(low, high)
-    span = f"two whole numbers from {low} to {high}, separated by a comma"
+    span = f"two whole numbers from {low} to {high} with a comma, the second not above the first"
 
     def read(value: object, typed: bool) -> object:
         parts = value.split(",") if isinstance(value, str) else value
         if not isinstance(parts, list | tuple) or len(parts) != 2:
             raise ValueError(f"expected {span}, got {_shown(value)}")
         words = isinstance(value, str)
-        return tuple(one.read(part, typed and not words) for part in parts)
+        found = tuple(one.read(part, typed and not words) for part in parts)
+        # A grant larger than the credit would never be earned.
+        if cast("int", found[1]) > cast("int", found[0]):
+            raise ValueError(f"expected {span}, got {_shown(value)}")
+        return found
 
     return Kind(span, read)
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, final
 
 from mypy_extensions import i64
 
+from warren.flow import LINGER_NS
 from warren.protocol.frame import frame
 from warren.protocol.methods import BasicCancel
 from warren.queues import Consumer, Delivery, Message, Outlet
@@ -104,6 +105,16 @@ class Channel(ConsumerOwner):
         self.flow_since_ns = -1
         # What traces call it; made when the first one does.
         self._party: Party | None = None
+
+    def state(self) -> str:
+        """The state in listings; flow shows for a second from its begin (flow-and-alarms 1.4)."""
+        if self.expect == EXPECT_CLOSE_OK:
+            return "closing"
+        since: i64 = self.flow_since_ns
+        now: i64 = self.connection.broker.turn.now_ns
+        if self.blocked_on or (since >= 0 and now - since < LINGER_NS):
+            return "flow"
+        return "running"
 
     def settle_quick(self) -> None:
         """Recompute `quick` after something it depends on has changed."""

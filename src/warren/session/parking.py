@@ -18,7 +18,6 @@ from mypy_extensions import i64
 
 from warren.flow import (
     CHANNEL_TO_QUEUE,
-    READER_TO_CHANNEL,
     Effect,
     Kind,
     Reason,
@@ -205,7 +204,7 @@ def charge(channel: Channel, target: QueueRef) -> None:
     if held == 1:
         target.watch(channel)
     channel.held_for[target.name] = held
-    if held == CHANNEL_TO_QUEUE.initial:
+    if held == connection.settings.credit_initial:
         _block_channel(connection, channel, target)
     if channel.blocked_on:
         channel.reader_credit -= 1
@@ -218,8 +217,11 @@ def charge(channel: Channel, target: QueueRef) -> None:
 def _block_channel(connection: "Connection", channel: Channel, target: QueueRef) -> None:
     now = int(connection.broker.turn.now_ns)
     if not channel.blocked_on:
-        # By now the channel has granted the reader as much as it has taken, and grants no more.
-        channel.reader_credit = READER_TO_CHANNEL.initial + 1
+        # By now the channel has granted the reader what it has taken in whole steps of the refill,
+        # and grants no more.
+        settings = connection.settings
+        granted = settings.credit_initial // settings.credit_refill * settings.credit_refill
+        channel.reader_credit = granted + 1
     vhost = connection.vhost().name
     channel.blocked_on[target.name] = connection.broker.waits.begin(
         Wait(

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from warren.flow import READER_TO_CHANNEL
 from warren.protocol.value import Table
 
 # The reference's hard cap (spec PB-1), whatever is configured.
@@ -20,4 +21,7 @@ class SessionSettings:
     unsent_bytes_max: int = 262_144
     parked_bytes_max: int = 1_048_576
     default_prefetch: int = 0
+    # Of a connection towards its channels, and of a channel towards each queue.
+    credit_initial: int = READER_TO_CHANNEL.initial
+    credit_refill: int = READER_TO_CHANNEL.refill
     server_properties: Table = field(default_factory=dict)

@@ -128,6 +128,14 @@ def test_the_limit_is_told_in_mebibytes_and_octets() -> None:
     assert rig.lines("memory.limit_set") == [("info", facts)]
 
 
+@pytest.mark.rule("MA-10")
+@pytest.mark.parametrize("strategy", ["rss", "allocated", "erlang"])
+def test_every_strategy_counts_resident_memory(strategy: str) -> None:
+    rig = Rig(FakeGauge(used=77), vm_memory_calculation_strategy=strategy)
+    rig.monitor.check()
+    assert (rig.monitor.strategy, rig.monitor.used) == (strategy, 77)
+
+
 @pytest.mark.rule("MA-12")
 def test_what_decides_about_paging_can_be_read() -> None:
     rig = Rig(FakeGauge(used=77), vm_memory_high_watermark_paging_ratio=1.5)

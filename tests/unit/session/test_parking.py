@@ -208,6 +208,39 @@ def test_the_credit_of_a_suspended_queue(machine: Machine, client: Peer) -> None
     assert machine.broker.waits.all() == []
 
 
+@pytest.mark.rule("CF-4", "CF-6", "CF-10")
+@pytest.mark.parametrize(
+    ("initial", "refill", "reader"),
+    [(10, 5, 20), (10, 10, 20), (10, 3, 19), (10, 6, 16), (1, 1, 2)],
+)
+def test_other_sizes_of_credit(initial: int, refill: int, reader: int) -> None:
+    """The channel has granted whole refills of what it took; the reader has those on top."""
+    machine = Machine(SessionSettings(credit_initial=initial, credit_refill=refill))
+    client = machine.client()
+    client.channel()
+    client.queue("q")
+    machine.vhost.queues["q"].suspend()
+    channel = client.connection.channels[1]
+    for number in range(1, reader + 1):
+        assert (number > initial) == bool(channel.blocked_on)
+        assert client.connection.state() == "running"
+        client.publish(1, b"x", "q")
+    assert client.connection.state() == "flow"
+
+
+@pytest.mark.rule("CF-5", "CF-4")
+def test_a_blocked_channel_works_on_what_it_has(machine: Machine, client: Peer) -> None:
+    """Only the reader stops: what a blocked channel takes goes to its other queues at once."""
+    client.queue("other")
+    machine.vhost.queues["q"].suspend()
+    client.feed(*[publish(1, b"x", "q") for _ in range(400)])
+    assert client.connection.channels[1].blocked_on
+    for _ in range(3):
+        client.publish(1, b"y", "other")
+    assert ready(machine, "other") == 3
+    assert client.call(1, "queue.declare", queue="third").name == "queue.declare-ok"
+
+
 @pytest.mark.rule("CF-8")
 def test_deleting_the_suspended_queue_unblocks_its_publishers(
     machine: Machine, client: Peer
