@@ -53,6 +53,31 @@ def test_an_alarm_is_told(start_broker: StartBroker) -> None:
     assert "\nrabbitmq_alarms_memory_used_watermark 1\n" in text
 
 
+@pytest.mark.slow
+@pytest.mark.rule("O-6.2", "DA-4")
+def test_a_full_disk_is_told(start_broker: StartBroker) -> None:
+    pytest.importorskip("uvicorn")
+    limit = 1 << 50
+    site = managed(start_broker({**SETTINGS, "disk_free_limit.absolute": limit}))
+    (node,) = site.until("/api/nodes", lambda nodes: nodes[0]["disk_free_alarm"] and nodes)
+    assert node["disk_free_limit"] == limit
+    assert 0 < node["disk_free"] < limit
+    assert not node["mem_alarm"]
+    for check in ("alarms", "local-alarms"):
+        answer = site.ask("GET", f"{CHECKS}/{check}")
+        assert answer.status == 503
+        assert [one["resource"] for one in answer.json()["alarms"]] == ["disk"]
+    text = site.ask("GET", "/metrics", login=None, port=site.metrics_port).body.decode()
+    found = samples(text)
+    assert found["rabbitmq_alarms_free_disk_space_watermark"] == 1
+    assert found["rabbitmq_alarms_memory_used_watermark"] == 0
+    assert found["rabbitmq_disk_space_available_limit_bytes"] == limit
+    assert found["rabbitmq_disk_space_available_bytes"] == node["disk_free"]
+    site.broker.control("set_disk_free_limit", absolute=0)
+    site.until("/api/nodes", lambda nodes: not nodes[0]["disk_free_alarm"])
+    assert site.get(f"{CHECKS}/alarms") == {"status": "ok"}
+
+
 def samples(text: str) -> dict[str, float]:
     pairs = (line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#"))
     return {name: float(value) for name, value in pairs}

@@ -47,7 +47,7 @@ def parser() -> ArgumentParser:
     made.add_argument(
         "--config",
         metavar="FILE",
-        help="configuration file: TOML, or RabbitMQ's format if its name ends in .conf",
+        help="configuration file: TOML (.toml) or RabbitMQ's (.conf, .config)",
     )
     made.add_argument(
         "--set",

@@ -15,12 +15,17 @@ from warren.server.view import HealthCheck, HealthReason
 
 if TYPE_CHECKING:
     import asyncio
+    from collections.abc import Callable
 
     from warren.vhost import Metadata
 
 
 class NotStoredError(Exception):
     """A change is true in memory and could not be stored."""
+
+
+def _nothing() -> None:
+    """Nobody wants to know."""
 
 
 @final
@@ -34,6 +39,8 @@ class Commits:
         # Why nothing is stored at the moment, and whether that may pass by itself.
         self.failure = ""
         self.passing = False
+        # What to do about a failure that may pass: the disk may be full.
+        self.on_passing: Callable[[], None] = _nothing
         self._waiting: list[tuple[int, asyncio.Future[None]]] = []
 
     def on_committed(self, ticket: int) -> None:
@@ -62,6 +69,8 @@ class Commits:
         self.passing = passing
         self.log.event("error", "metadata.failed", {"reason": reason, "passing": passing})
         self.metadata.failed()
+        if passing:
+            self.on_passing()
         self.hub.begin()
         self.hub.refuse_held(
             AmqpError(reply.RESOURCE_ERROR, f"metadata cannot be stored: {reason}")

@@ -155,6 +155,7 @@ class Node:
         gauge = gauge or MachineGauge()
         self.memory = MemoryMonitor(settings, self.broker.alarms, gauge, log)
         self.disk = DiskMonitor(settings, self.broker.alarms, gauge, log, self.memory)
+        self.commits.on_passing = self.check_disk
         self.view = View(self)
         self.feeds = Feeds(self)
         self.control = Control(self.view, log, commands(self))

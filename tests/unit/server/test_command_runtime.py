@@ -187,6 +187,21 @@ def test_the_disk_is_looked_at_again_after_what_the_last_look_found(
     assert waits == [1.0, 10.0]
 
 
+def test_a_store_that_finds_the_disk_full_has_it_looked_at_at_once() -> None:
+    gauge = FakeGauge()
+
+    async def test(asker: Asker) -> None:
+        node = asker.node
+        node.check_disk()
+        gauge.free = 0
+        node.commits.on_failed("disk I/O error", passing=False)
+        assert not node.broker.alarms.any()
+        node.commits.on_failed("database or disk is full (SQLITE_FULL)", passing=True)
+        assert node.broker.alarms.any()
+
+    with_gauge(gauge, test)
+
+
 def test_health_names_every_alarm() -> None:
     async def test(asker: Asker) -> None:
         asker.node.check_memory()
