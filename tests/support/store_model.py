@@ -7,17 +7,19 @@ of the promises at once: nothing promised is lost or comes back, what was writte
 there together or not at all, counts are what a walk over the messages gives.
 """
 
+from collections import Counter
 from dataclasses import dataclass, field
 from random import Random
 from typing import TYPE_CHECKING, final
 
 from tests.support.sim_lanes import DirectLanes
+from warren.store.body_file import FILE_HEADER, body_path
 from warren.store.commit import journal_path
-from warren.store.index import QueueIndex
+from warren.store.index import SEGMENT_SHIFT, QueueIndex
 from warren.store.persistence import Persistence
-from warren.store.record import Publish
+from warren.store.record import Publish, RecordSink, place_at, walk
 from warren.store.recovery import Found, Recovery
-from warren.store.segment import segment_path
+from warren.store.segment import CHUNK_HEADER, segment_path
 from warren.store.state_log import state_path
 
 if TYPE_CHECKING:
@@ -51,12 +53,14 @@ class Stored:
     traits: int
     flags: int
     entered: int
+    # Where the message store has the body; 0 is nowhere.
+    place: int = 0
     settled: int = NEVER
 
     def content(self) -> tuple[object, ...]:
         return (
             self.seq, self.tail, self.props, self.hidden, self.body, self.at_us, self.expires_us,
-            self.traits, self.flags, len(self.body),
+            self.traits, self.flags, len(self.body), self.place,
         )  # fmt: skip
 
 
@@ -129,8 +133,19 @@ class Store:
     def found(self) -> Found:
         return self.recovery.found
 
-    def use(self, lanes: "Lanes", *, kept: int, file_size: int, rewrite_min: int) -> Persistence:
+    def use(
+        self,
+        lanes: "Lanes",
+        *,
+        kept: int,
+        file_size: int,
+        rewrite_min: int,
+        embed_below: int,
+        body_file_size: int,
+    ) -> Persistence:
         persistence = self.persistence
+        persistence.bodies.embed_below = embed_below
+        persistence.bodies.file_size_limit = body_file_size
         persistence.lanes = lanes
         persistence.kept = kept
         persistence.slice = 2
@@ -160,7 +175,7 @@ class Store:
 def content_of(record: Publish) -> tuple[object, ...]:
     return (
         record.seq, record.tail, record.props, record.hidden, record.body, record.at_us,
-        record.expires_us, record.traits, record.flags, record.body_size,
+        record.expires_us, record.traits, record.flags, record.body_size, record.place,
     )  # fmt: skip
 
 
@@ -192,6 +207,7 @@ def verify(store: Store, model: Model, most: int = 4096, *, again: bool = False)
             ident: runs for ident, runs in model.stopping.items() if ident in seen
         }
     check_files(store)
+    check_bodies(store)
     return batch
 
 
@@ -218,13 +234,83 @@ def _compare(store: Store, model: Model, seen: dict[int, list[Publish]], batch: 
     return ""
 
 
+@final
+class References(RecordSink):
+    """The places that records of a queue refer to, whatever is known of them otherwise."""
+
+    def __init__(self, index: QueueIndex, places: Counter[int]) -> None:
+        self.index = index
+        self.places = places
+        self.stored = 0
+
+    def on_publish(self, queue: int, seq: int, position: int, size: int, data: bytes) -> None:
+        segment = self.index.segments.get(seq >> SEGMENT_SHIFT)
+        place = int(place_at(data, position))
+        if segment is not None and not segment.is_settled(seq) and place:
+            assert segment.is_stored(seq)
+            self.places[place] += 1
+            self.stored += 1
+
+
+def count_references(store: Store) -> Counter[int]:
+    """How often records that count name each place; looks at the octets of all files."""
+    places: Counter[int] = Counter()
+    paths = store.files.paths()
+    for ident, index in (*store.persistence.indexes.items(), *store.recovery.orphans.items()):
+        sink = References(index, places)
+        for number, segment in index.segments.items():
+            if segment.live == 0:
+                continue
+            for at in range(0, len(segment.chunks), 4):
+                offset, size = int(segment.chunks[at + 2]), int(segment.chunks[at + 3])
+                data = bytes(paths[segment_path(ident, number)].seen()[offset : offset + size])
+                walk(data, CHUNK_HEADER, size, sink)
+            for at, lsn in enumerate(segment.lsns):
+                seq = int(segment.first) + at
+                if lsn and seq >= index.disk_seq:
+                    for file in store.persistence.files:
+                        if file.lsn <= lsn < file.end:
+                            data = bytes(paths[journal_path(file.number)].seen())
+                            start = 32 + int(lsn) - file.lsn
+                            walk(data, start, start + int(segment.sizes[at]), sink)
+        assert index.stored_live == sink.stored, (ident, index.stored_live, sink.stored)
+    return places
+
+
+def check_bodies(store: Store) -> None:
+    """The message store counts what records refer to, and nothing else."""
+    bodies = store.persistence.bodies
+    counted = {
+        (number << 32) + place + 1: int(count)
+        for number, file in bodies.files.items()
+        for place, count in enumerate(file.refs)
+        if count > 0
+    }
+    assert counted == count_references(store)
+    paths = store.files.paths()
+    for home in bodies.homes:
+        size = len(paths[body_path(int(home.number))].seen())
+        assert size >= FILE_HEADER + home.size, (home.number, size, home.size)
+        assert home.valid == sum(
+            file.size_of(place)
+            for file in home.files
+            for place, count in enumerate(file.refs)
+            if count > 0
+        )
+        assert home.valid <= home.size
+    assert bodies.size == sum(home.size for home in bodies.homes)
+    assert bodies.valid == sum(home.valid for home in bodies.homes)
+
+
 def check_files(store: Store) -> None:
     """Everything on the disk has a name that somebody knows."""
     expected = {journal_path(file.number) for file in store.recovery.journal_files}
     state = store.persistence.state
     if state.size:
         expected.add(state_path(state.end.number))
-    for ident, index in store.persistence.indexes.items():
+    homes = store.persistence.bodies.homes
+    expected.update(body_path(int(home.number)) for home in homes)
+    for ident, index in (*store.persistence.indexes.items(), *store.recovery.orphans.items()):
         expected.update(
             segment_path(ident, number)
             for number, segment in index.segments.items()

@@ -19,7 +19,7 @@ from warren.store.index import QueueIndex
 from warren.store.journal import Waiter
 from warren.store.persistence import CHECKPOINT
 from warren.store.reading import Reading
-from warren.store.record import PERSISTENT
+from warren.store.record import PERSISTENT, STORED
 from warren.store.state import CLEAN, encode_mark, encode_runs
 
 SEGMENT: Final = 16384
@@ -37,6 +37,9 @@ class Options:
     large: float
     steps: int
     failures: float
+    # Of the message store: what is too large to be embedded, and when a file is full.
+    embed_below: int
+    body_file_size: int
 
     @classmethod
     def draw(cls, random: Random) -> "Options":
@@ -49,6 +52,8 @@ class Options:
             large=random.choice((0.0, 0.02, 0.1)),
             steps=random.choice((20, 60, 120)),
             failures=random.choice((0.0, 0.0, 0.0, 0.002, 0.01)),
+            embed_below=random.choice((0, 50, 500, 4096, 1 << 40)),
+            body_file_size=random.choice((100, 700, 3000, 50000)),
         )
 
 
@@ -90,6 +95,8 @@ class Workload:
             kept=options.kept,
             file_size=options.file_size,
             rewrite_min=options.rewrite_min,
+            embed_below=options.embed_below,
+            body_file_size=options.body_file_size,
         )
         self.promise = Promise(model)
         self.model.safe = int(self.persistence.journal.batch.number) - 1
@@ -97,6 +104,7 @@ class Workload:
         for queue in model.queues.values():
             for message in queue.messages.values():
                 message.entered = self.model.safe
+        self.persistence.journal.wait(self.promise)
         self.dropped: list[int] = []
         self.reads = 0
 
@@ -113,16 +121,18 @@ class Workload:
 
     def go_on(self) -> bool:
         going = self.lanes.step()
-        self.model.sealed = int(self.persistence.journal.batch.number) - 1
+        self._follow()
         self.boundary()
         return going
 
     def end_turn(self) -> None:
-        persistence = self.persistence
-        if persistence.journal.pending() or persistence.journal.running:
-            persistence.journal.wait(self.promise)
-        persistence.end_turn()
-        self.model.sealed = int(persistence.journal.batch.number) - 1
+        self.persistence.end_turn()
+        self._follow()
+
+    def _follow(self) -> None:
+        """Hear of the batch that is open now; the layer writes records of its own, too."""
+        self.model.sealed = int(self.persistence.journal.batch.number) - 1
+        self.persistence.journal.wait(self.promise)
 
     def act(self) -> None:
         queues = [queue for queue in self.model.queues.values() if not queue.dropped]
@@ -135,6 +145,8 @@ class Workload:
         if choice < 0.5:
             for _ in range(self.random.choice((1, 1, 2, 8))):
                 self.publish(queue)
+            if choice < 0.05:
+                self.publish_to_all(queues)
         elif choice < 0.75:
             self.settle(queue)
         elif choice < 0.85:
@@ -156,7 +168,8 @@ class Workload:
     def _now(self) -> int:
         return int(self.persistence.journal.batch.number)
 
-    def publish(self, queue: QueueModel, body: bytes | None = None) -> None:
+    def publish(self, queue: QueueModel, body: bytes | None = None, place: int = 0) -> int:
+        """Publish a body, or one that the message store has already; return its place."""
         random = self.random
         seq = queue.next_seq
         gap = random.random()
@@ -172,36 +185,59 @@ class Workload:
                 size = random.choice((16384, 20480, 70000))
             mark = b"%d/%d/%d;" % (queue.ident, seq, random.randrange(1000))
             body = (mark * (size // len(mark) + 1))[:size]
-        tail = b"\x00" + bytes((3,)) + b"q%02d" % (queue.ident % 100)
+        props = b"\x10\x00\x02" if random.random() < 0.5 else b""
+        more = None
+        if len(body) > 1000 and random.random() < 0.5:
+            more = [body[:1000], body[1000:]]
+        bodies = self.persistence.bodies
+        if place and not bodies.holds(place):
+            place = 0
+        if not place and bodies.takes(len(body), len(props)):
+            place = int(bodies.put(body if more is None else b"", more, len(body)))
         message = Stored(
             seq=seq,
-            tail=tail,
-            props=b"\x10\x00\x02" if random.random() < 0.5 else b"",
+            tail=b"\x00" + bytes((3,)) + b"q%02d" % (queue.ident % 100),
+            props=props,
             hidden=b"\x01b" if random.random() < 0.1 else b"",
             body=body,
             at_us=random.randrange(1 << 50),
             expires_us=random.choice((0, 1 << 51)),
             traits=random.randrange(1 << 20),
-            flags=PERSISTENT,
+            flags=PERSISTENT | STORED if place else PERSISTENT,
             entered=self._now(),
+            place=place,
         )
         index = self._index(queue)
         journal = self.persistence.journal
         before = journal.position()
-        more = None
-        if len(body) > 1000 and random.random() < 0.5:
-            more = [body[:1000], body[1000:]]
-        lsn = journal.publish(
-            queue.ident, seq, message.flags, message.at_us, message.expires_us, tail, message.props,
-            message.hidden, body if more is None else b"", more, len(body), message.traits,
-        )  # fmt: skip
+        if place:
+            lsn = journal.publish_stored(
+                queue.ident, seq, PERSISTENT, message.at_us, message.expires_us, message.tail,
+                props, message.hidden, place, len(body), message.traits,
+            )  # fmt: skip
+        else:
+            lsn = journal.publish(
+                queue.ident, seq, PERSISTENT, message.at_us, message.expires_us, message.tail,
+                props, message.hidden, body if more is None else b"", more, len(body),
+                message.traits,
+            )  # fmt: skip
         assert lsn == before
         index.enter(seq, lsn, journal.position() - lsn, len(body))
         queue.messages[seq] = message
         queue.next_seq = seq + 1
+        return place
+
+    def publish_to_all(self, queues: list[QueueModel]) -> None:
+        """A fanout: the body is in the message store once."""
+        place = self.publish(queues[0])
+        message = queues[0].messages[queues[0].next_seq - 1]
+        for queue in queues[1:]:
+            assert self.publish(queue, message.body, place) == place or not place
 
     def _settle(self, queue: QueueModel, message: Stored) -> None:
         self._index(queue).settle(message.seq, len(message.body))
+        if message.place:
+            self.persistence.bodies.release(message.place)
         message.settled = self._now()
 
     def settle(self, queue: QueueModel) -> None:
@@ -217,11 +253,11 @@ class Workload:
         if live:
             message = self.random.choice(live)
             if self.random.random() < 0.5:
-                self.publish(target, message.body)
+                self.publish(target, message.body, message.place)
                 self._settle(source, message)
             else:
                 self._settle(source, message)
-                self.publish(target, message.body)
+                self.publish(target, message.body, message.place)
 
     def purge(self, queue: QueueModel) -> None:
         """Settle everything from an id on."""
@@ -397,8 +433,9 @@ def run(seed: int, *, dense: float = 0.3, deep: float = 0.03) -> int:
 
 
 SMALL: Final = Options(
-    kept=600, file_size=500, rewrite_min=300, most=500, queues=4, large=0.0, steps=0, failures=0.0
-)
+    kept=600, file_size=500, rewrite_min=300, most=500, queues=4, large=0.0, steps=0, failures=0.0,
+    embed_below=100, body_file_size=1500,
+)  # fmt: skip
 
 
 def script(seed: int, *, copies: int, deep: float) -> int:

@@ -1,13 +1,16 @@
 """The job that takes one batch to the disk, and the end of the journal that it moves.
 
 `JournalEnd` belongs to the journal's lane alone: the open file, its size, the chain of checksums.
-Order of writes: the header of a new file and its name, then the batch, then one sync of the file.
-A crash in between leaves a file without batches, or a torn one, of which nobody was told.
+Order of writes: the bodies that go to the message store (`body_commit.py`), synced; then the header
+of a new file and its name, then the batch, then one sync of the file. A crash in between leaves
+octets of bodies that nothing names, a file without batches, or a torn one, of which nobody was
+told.
 """
 
 from typing import TYPE_CHECKING, Final, final
 
 from warren.store.batch import FILE_HEADER, FileHeader, encode_batch_header, sum_blocks
+from warren.store.body_commit import BodyEnd
 from warren.store.journal import FILE_SIZE, Batch
 
 if TYPE_CHECKING:
@@ -34,6 +37,7 @@ class JournalEnd:
         self.handle = -1
         self.start = 0
         self.offset = 0
+        self.bodies = BodyEnd()
 
     def append(self, files: "Files", batch: Batch, sums: bytes) -> tuple[int, int]:
         """Write and sync a batch; return number and first lsn of the file that has it."""
@@ -92,10 +96,13 @@ class CommitJob:
         self.sums = b""
 
     def run(self, files: "Files") -> None:
+        if self.batch.bodies:
+            self.end.bodies.write(files, self.batch.bodies)
         self.sums = sum_blocks(self.batch.parts)
         self.file, self.start = self.end.append(files, self.batch, self.sums)
 
     def done(self, error: Exception | None) -> None:
         # The octets are on the disk; the waiters are all that is still of interest.
         self.batch.parts = []
+        self.batch.bodies = []
         self.ended(self, error)

@@ -14,9 +14,16 @@ gaps, which count as settled. Messages enter in the order of their ids, so lsns 
 Settling is collected in runs: neighbours that are settled one after the other are one record. The
 run is written before anything else of this queue is, and at the latest when a batch is sealed.
 
-Invariants: the ids of a segment below its `end` that are not marked as settled are live, and
-`live` counts them; a segment without live ids, and behind which the queue has passed, is in
-`dropped` until the next checkpoint forgets its file (IX-7: never before).
+Bodies of 4096 octets and more are in the message store, and the index does not know where: their
+*places* stand in the records. One bit for each id of a segment that has such says which, so that
+`stored_live` counts them. Whoever settles one releases its place. When many are settled at once
+by somebody who does not have the places (`settle_from`), they leave the queue at once but stay
+where they are, *owed*: neither live nor marked as settled, until `owed.py` has read their records,
+and released and settled them batch by batch. The ranges of such ids are in `owed`.
+
+Invariants: the ids of a segment below its `end` that are not marked as settled are live or owed,
+and `live` of the segment counts them; a segment without such ids, and behind which the queue has
+passed, is in `dropped` until the next checkpoint forgets its file (IX-7: never before).
 """
 
 from typing import Final, final
@@ -25,6 +32,7 @@ from librt.vecs import append, vec
 from mypy_extensions import i32, i64, u8
 
 from warren.store.journal import Journal
+from warren.store.record import OWED
 
 SEGMENT_SHIFT: Final = 14
 SEGMENT_ENTRIES: Final = 1 << SEGMENT_SHIFT
@@ -40,6 +48,8 @@ class Segment:
         self.live: i64 = 0
         # One bit for each id of the segment; shorter than the segment when the rest is zero.
         self.settled: vec[u8] = vec[u8]()
+        # The same of those whose body is in the message store.
+        self.stored: vec[u8] = vec[u8]()
         # The file: valid octets (0 is none), and its chunks: first id, last id, offset, size.
         self.size: i64 = 0
         self.chunks: vec[i64] = vec[i64]()
@@ -63,6 +73,22 @@ class Segment:
             settled = append(settled, u8(0))
         settled[octet] = u8(i64(settled[octet]) | (1 << (place & 7)))
         self.settled = settled
+
+    def is_stored(self, seq: i64) -> bool:
+        place = seq & SEGMENT_MASK
+        octet = place >> 3
+        if octet >= len(self.stored):
+            return False
+        return (i64(self.stored[octet]) >> (place & 7)) & 1 == 1
+
+    def mark_stored(self, seq: i64) -> None:
+        place = seq & SEGMENT_MASK
+        octet = place >> 3
+        stored = self.stored
+        while octet >= len(stored):
+            stored = append(stored, u8(0))
+        stored[octet] = u8(i64(stored[octet]) | (1 << (place & 7)))
+        self.stored = stored
 
     def enter(self, seq: i64) -> None:
         """An id is taken; those that were passed over never will be."""
@@ -148,6 +174,10 @@ class QueueIndex:
         self.disk_seq: i64 = 0
         self.live: i64 = 0
         self.live_bytes: i64 = 0
+        # How many have their body in the message store, owed ones included.
+        self.stored_live: i64 = 0
+        # First id and the one behind the last of each range that owes releases, in order.
+        self.owed: vec[i64] = vec[i64]()
         # The number of the last journal file, and of the last batch, with a record of this queue.
         self.file: i64 = -1
         self.batch: i64 = 0
@@ -157,6 +187,8 @@ class QueueIndex:
         self.run_count: i64 = 0
         self.run_bytes: i64 = 0
         self.dropped: list[Segment] = []
+        # The queue is deleted; nothing of it is needed any more.
+        self.deleted = False
         self.gone = False
         # Some message that entered has an expiry: the head has to be looked at after a start.
         self.expires = False
@@ -171,6 +203,9 @@ class QueueIndex:
             segment = self._open(number)
         segment.put(seq, lsn, size)
         segment.enter(seq)
+        if lsn == self.journal.stored_lsn:
+            segment.mark_stored(seq)
+            self.stored_live += 1
         self.live += 1
         self.live_bytes += body_size
         self.next_seq = seq + 1
@@ -217,6 +252,8 @@ class QueueIndex:
 
     def settle(self, seq: i64, body_size: i64) -> None:
         """A message that entered is settled: acknowledged, dropped, buried, purged."""
+        if len(self.owed) > 0 and self.is_owed(seq):
+            return
         if not self._settled(seq):
             return
         self.live_bytes -= body_size
@@ -245,7 +282,10 @@ class QueueIndex:
             return False
         segment.mark(seq)
         segment.live -= 1
-        self.live -= 1
+        if segment.is_stored(seq):
+            self.stored_live -= 1
+        if len(self.owed) == 0 or not self.is_owed(seq):
+            self.live -= 1
         if segment.live == 0 and segment is not self.last:
             self.leave(segment)
         return True
@@ -258,25 +298,38 @@ class QueueIndex:
             self._join_batch()
 
     def settle_from(self, seq: i64, body_bytes: i64) -> None:
-        """All live ids from this one on are settled, so many octets of bodies: a purge."""
+        """All live ids from this one on are settled, so many octets of bodies: a purge.
+
+        Their places in the message store are released in time; the caller releases none of them.
+        """
         self.write_run()
         self.live_bytes -= body_bytes
-        self.replay_settled(seq, self.next_seq - seq)
-        self.journal.settle(self.ident, seq, self.next_seq - seq, body_bytes)
+        flags: i64 = 0
+        if self.stored_live > 0 and self._has_stored(seq):
+            self.owe(seq, self.next_seq)
+            flags = OWED
+        else:
+            self.replay_settled(seq, self.next_seq - seq)
+        self.journal.settle(self.ident, seq, self.next_seq - seq, body_bytes, flags)
         self._join_batch()
 
     def settle_all_from(self, seq: i64) -> None:
         """All live ids from this one on are settled, whatever their bodies: a purge."""
         before = self.live
         self.write_run()
-        self.replay_settled(seq, self.next_seq - seq)
+        flags: i64 = 0
+        if self.stored_live > 0 and self._has_stored(seq):
+            self.owe(seq, self.next_seq)
+            flags = OWED
+        else:
+            self.replay_settled(seq, self.next_seq - seq)
         gone = before - self.live
         if gone == 0:
             return
         # What is left is out with consumers; about so many octets of all are theirs.
         octets = self.live_bytes if self.live == 0 else self.live_bytes // before * gone
         self.live_bytes -= octets
-        self.journal.settle(self.ident, seq, self.next_seq - seq, octets)
+        self.journal.settle(self.ident, seq, self.next_seq - seq, octets, flags)
         self._join_batch()
 
     def first_live(self) -> i64:
@@ -305,6 +358,88 @@ class QueueIndex:
             count -= 8
         segment.settled = append(settled, u8((1 << count) - 1))
 
+    def _has_stored(self, seq: i64) -> bool:
+        """Whether a live id from this one on has its body in the message store."""
+        for segment in self.segments.values():
+            if len(segment.stored) > 0 and segment.live > 0:
+                at = max(seq, segment.number << SEGMENT_SHIFT)
+                while at < segment.end:
+                    if segment.is_stored(at) and not segment.is_settled(at):
+                        return True
+                    at += 1
+        return False
+
+    # -- what is owed ----------------------------------------------------------------------------
+
+    def is_owed(self, seq: i64) -> bool:
+        at: i64 = 0
+        while at < len(self.owed):
+            if seq < self.owed[at]:
+                return False
+            if seq < self.owed[at + 1]:
+                return True
+            at += 2
+        return False
+
+    def behind_owed(self, seq: i64) -> i64:
+        """This id, or the first one behind the range of owed ones that it is in."""
+        at: i64 = 0
+        while at < len(self.owed):
+            if seq >= self.owed[at] and seq < self.owed[at + 1]:
+                seq = self.owed[at + 1]
+            at += 2
+        return seq
+
+    def owe(self, begin: i64, end: i64) -> bool:
+        """The live ones of these leave the queue, but their records stay; True if that is news."""
+        before = self.live
+        for segment in self.segments.values():
+            seq = max(begin, segment.number << SEGMENT_SHIFT)
+            stop = min(end, segment.end)
+            while seq < stop and segment.live > 0:
+                if not segment.is_settled(seq) and not self.is_owed(seq):
+                    self.live -= 1
+                seq += 1
+        owed = vec[i64]()
+        at: i64 = 0
+        while at < len(self.owed):
+            first, last = self.owed[at], self.owed[at + 1]
+            at += 2
+            if last < begin or first > end:
+                owed = append(owed, first)
+                owed = append(owed, last)
+            else:
+                begin = min(begin, first)
+                end = max(end, last)
+        # Ranges end where the queue ended when they were made, so the new one is the last.
+        owed = append(owed, begin)
+        self.owed = append(owed, end)
+        if self not in self.journal.owing:
+            self.journal.owing.append(self)
+        return self.live < before
+
+    def settle_owed(self, end: i64) -> None:
+        """The bodies of the first range are released up to an id: that is settled now."""
+        begin = self.owed[0]
+        end = min(end, self.owed[1])
+        if end > begin:
+            self.write_run()
+            if self.replay_settled(begin, end - begin):
+                self.journal.settle(self.ident, begin, end - begin, 0)
+                self._join_batch()
+        self.trim_owed(end)
+
+    def trim_owed(self, begin: i64) -> None:
+        """Nothing below this id is owed."""
+        owed = vec[i64]()
+        at: i64 = 0
+        while at < len(self.owed):
+            if self.owed[at + 1] > begin:
+                owed = append(owed, max(begin, self.owed[at]))
+                owed = append(owed, self.owed[at + 1])
+            at += 2
+        self.owed = owed
+
     def replay_settled(self, seq: i64, count: i64) -> bool:
         """These ids are settled, as far as they entered; True if that was news.
 
@@ -315,7 +450,12 @@ class QueueIndex:
         while seq < end:
             segment = self.segments.get(int(seq >> SEGMENT_SHIFT))
             following = ((seq >> SEGMENT_SHIFT) + 1) << SEGMENT_SHIFT
-            if segment is not None and seq & SEGMENT_MASK == 0 and segment.end <= end:
+            if (
+                segment is not None
+                and seq & SEGMENT_MASK == 0
+                and segment.end <= end
+                and len(segment.stored) == 0
+            ):
                 news = news or segment.live > 0
                 self._settle_whole(segment)
             elif segment is not None:
@@ -331,7 +471,11 @@ class QueueIndex:
         """The live ones among these ids cannot be read: they are settled; return how many."""
         self.write_run()
         before = self.live
+        stored = self.stored_live
         self.replay_settled(first, last + 1 - first)
+        if self.stored_live < stored:
+            # Nobody knows what they referred to.
+            self.journal.bodies.leaked = True
         if self.live < before:
             if self.live == 0:
                 self.live_bytes = 0
@@ -353,9 +497,16 @@ class QueueIndex:
                 place += 1
         return lost
 
+    def is_settled(self, seq: i64) -> bool:
+        """Whether nothing of an id counts any more, or ever did."""
+        segment = self.segments.get(int(seq >> SEGMENT_SHIFT))
+        return segment is None or seq >= segment.end or segment.is_settled(seq)
+
     def is_live(self, seq: i64) -> bool:
         segment = self.segments.get(int(seq >> SEGMENT_SHIFT))
-        return segment is not None and seq < segment.end and not segment.is_settled(seq)
+        if segment is None or seq >= segment.end or segment.is_settled(seq):
+            return False
+        return len(self.owed) == 0 or not self.is_owed(seq)
 
     # -- places ----------------------------------------------------------------------------------
 

@@ -16,11 +16,14 @@ The layout of files and batches is in `batch.py`, that of records in `record.py`
 
 from typing import TYPE_CHECKING, Final, final
 
-from librt.strings import BytesWriter
+from librt.strings import BytesWriter, write_i64_le
 from mypy_extensions import i64, mypyc_attr
 
 from warren.store.batch import BATCH_HEADER
+from warren.store.body_store import BodyAppend, BodyStore
 from warren.store.record import (
+    STORED,
+    STORED_SIZE,
     write_publish,
     write_settled,
 )
@@ -65,6 +68,9 @@ class Batch:
         self.queues: list[QueueIndex] = []
         # The metadata's ticket that has to be committed before anybody is told.
         self.ticket: i64 = 0
+        # What the message store gets of it, and its files that nothing names when it is safe.
+        self.bodies: list[BodyAppend] = []
+        self.dead: list[int] = []
 
     def end(self) -> i64:
         """The lsn behind the batch."""
@@ -87,6 +93,11 @@ class Journal:
         self.sealed_bytes: i64 = 0
         # Queues with settled messages that are not written yet.
         self.running: list[QueueIndex] = []
+        # Bodies that are not in the journal, and the lsn of the last publish of one.
+        self.bodies = BodyStore()
+        self.stored_lsn: i64 = -1
+        # Queues that owe releases to the message store (`index.py`).
+        self.owing: list[QueueIndex] = []
 
     def restart(self, number: i64, lsn: i64) -> None:
         """Go on where the stream was found to end."""
@@ -125,6 +136,36 @@ class Journal:
             writer.write(body)
         return lsn
 
+    def publish_stored(
+        self,
+        queue: i64,
+        seq: i64,
+        flags: i64,
+        at_us: i64,
+        expires_us: i64,
+        tail: bytes,
+        props: bytes,
+        hidden: bytes,
+        place: i64,
+        body_size: i64,
+        traits: i64,
+    ) -> i64:
+        """Append a publish whose body the message store has at this place; return its lsn.
+
+        Counts as a reference to the body; `QueueIndex.enter` has to follow.
+        """
+        self.bodies.hold(place)
+        writer = self.writer
+        lsn = self.base + len(writer)
+        write_publish(
+            writer, queue, seq, flags | STORED, at_us, expires_us, tail, props, hidden, body_size,
+            traits, STORED_SIZE,
+        )  # fmt: skip
+        write_i64_le(writer, place >> 32)
+        write_i64_le(writer, (place & 0xFFFFFFFF) - 1)
+        self.stored_lsn = lsn
+        return lsn
+
     def write(self, data: bytes) -> None:
         """Append octets of a record; large ones are not copied."""
         if len(data) < SHARED_MIN:
@@ -134,8 +175,12 @@ class Journal:
         self.batch.parts.append(data)
         self.base += len(data)
 
-    def settle(self, queue: i64, seq: i64, count: i64, size: i64) -> None:
-        write_settled(self.writer, queue, seq, count, size)
+    def settle(self, queue: i64, seq: i64, count: i64, size: i64, flags: i64 = 0) -> None:
+        write_settled(self.writer, queue, seq, count, size, flags)
+
+    def write_bodies(self) -> None:
+        """Write what happened in the message store since the last time."""
+        self.bodies.write_records(self.writer)
 
     def wait(self, waiter: Waiter) -> i64:
         """Have the waiter told of the batch that is open now; return its number."""
@@ -159,8 +204,11 @@ class Journal:
 
     def seal(self) -> Batch:
         """Close the open batch for a commit, and open the next one."""
+        self.write_bodies()
         self._flush_writer()
         batch = self.batch
+        batch.bodies = self.bodies.take_appends()
+        batch.dead = self.bodies.bury()
         batch.size = self.base - batch.lsn - BATCH_HEADER
         self.sealed_bytes = batch.size
         self.batch = Batch(batch.number + 1, batch.end())

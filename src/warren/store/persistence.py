@@ -19,11 +19,13 @@ from typing import TYPE_CHECKING, Final, Protocol, final
 
 from mypy_extensions import i64
 
+from warren.store.body_file import body_path
 from warren.store.checkpoint import CopyJob, QueuePlan
 from warren.store.commit import CommitJob, JournalEnd, journal_path
 from warren.store.index import QueueIndex
 from warren.store.journal import Batch, Journal
 from warren.store.journal_file import JournalFile
+from warren.store.owed import Owing
 from warren.store.reading import Reading
 from warren.store.segment import queue_folder
 from warren.store.state import CLEAN, encode_mark, encode_queue, encode_runs
@@ -105,6 +107,8 @@ class Persistence:
         self.lanes = lanes
         self.log = log
         self.journal = journal
+        # Bodies that are too large for the journal.
+        self.bodies = journal.bodies
         self.end = end
         self.state = state
         # Journal files in order; the last one is being written, unless `closed` says otherwise.
@@ -120,6 +124,7 @@ class Persistence:
         # A batch of the state log that waits until the journal is committed up to an lsn.
         self.ready: tuple[i64, StateJob] | None = None
         self.broken = ""
+        self.owing = Owing(journal)
         # For `on_idle`: called when nothing is under way.
         self.idle: Callable[[], None] | None = None
         self.written_bytes = 0
@@ -149,6 +154,11 @@ class Persistence:
     def forget(self, ident: int) -> None:
         """That a queue is deleted is stored: its records mean nothing any more, its files go."""
         index = self.leaving.pop(ident, None)
+        if index is not None and index.stored_live > 0:
+            # Its bodies in the message store are released first (`owed.py`).
+            index.deleted = True
+            index.settle_from(0, index.live_bytes)
+            return
         if index is not None:
             index.gone = True
         self.state.forget(ident)
@@ -167,11 +177,14 @@ class Persistence:
             for index in running:
                 index.listed = False
                 index.write_run()
+        journal.write_bodies()
+        if journal.pending() == 0:
+            self._pay()
         if journal.pending() > 0:
             self._commit()
             return
         self._note_ready()
-        if self.idle is not None and not self.checkpointing:
+        if self.idle is not None and not self.checkpointing and self.owing.reading is None:
             idle = self.idle
             self.idle = None
             idle()
@@ -207,12 +220,16 @@ class Persistence:
             self.files.append(JournalFile(job.file, job.start))
         self.files[-1].add(int(batch.lsn), int(batch.end()), job.sums)
         self._note_queues(self.files[-1], batch)
+        if batch.dead:
+            dead = [body_path(number) for number in batch.dead]
+            self.lanes.submit(CHECKPOINT, RemoveJob(dead, []))
         self.early.append(batch)
         self._tell_safe()
         if self.owner is not None:
             self.owner.on_committed()
         self._note_ready()
         self._consider_checkpoint()
+        self._pay()
         self.end_turn()
 
     def _tell_safe(self) -> None:
@@ -269,6 +286,37 @@ class Persistence:
             return False
         self.lanes.submit(READING, reading)
         return True
+
+    # -- the message store -----------------------------------------------------------------------
+
+    def _pay(self) -> None:
+        """Go on releasing what deleted and purged queues refer to."""
+        owing = self.owing
+        if self.broken:
+            return
+        if owing.finished:
+            folders = owing.take_finished()
+            if folders:
+                self.lanes.submit(CHECKPOINT, RemoveJob([], folders))
+        if self.journal.owing and owing.reading is None and self.idle is None:
+            reading = owing.plan(self.files, READ_SIZE)
+            if reading is not None:
+                reading.ended = self._on_owed_read
+                self.lanes.submit(READING, reading)
+
+    def _on_owed_read(self, reading: Reading, error: Exception | None) -> None:
+        owing = self.owing
+        if error is not None:
+            # Some other reading may go better; the next start tries again in any case.
+            owing.reading = None
+            self.journal.owing.remove(reading.index)
+            self.log.event("error", "store.owed_unread", {"error": str(error)})
+        else:
+            owing.take(reading)
+        if owing.problem:
+            self.log.event("error", "store.owed_damaged", {"problem": owing.problem})
+            owing.problem = ""
+        self.end_turn()
 
     # -- checkpoints -----------------------------------------------------------------------------
 
@@ -338,7 +386,18 @@ class Persistence:
         garbage += [journal_path(source.number) for source in job.sources]
         self.files = self.files[len(job.sources) :]
         self.state.replay = job.sources[-1].end
-        noted = self.state.note(records, [], garbage, self._on_noted)
+        for plan in job.plans:
+            index = plan.index
+            if index.deleted and index.live == 0 and len(index.owed) == 0 and not index.gone:
+                # This record is the last one; nothing speaks of the queue behind it.
+                records[int(index.ident)] = encode_queue(index, self.journal.position())
+                index.gone = True
+        bodies, marks = self.state.take_bodies(self.journal)
+        records.update(bodies)
+        noted = self.state.note(records, marks, garbage, self._on_noted)
+        for plan in job.plans:
+            if plan.index.gone:
+                self.state.forget(int(plan.index.ident))
         # What the records say of settled messages must not outlive what was published with it.
         self.ready = (self.journal.position(), noted)
         self.end_turn()

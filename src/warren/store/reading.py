@@ -8,14 +8,19 @@ their ids. Only what is committed can be read. When the file was checkpointed aw
 Nothing is handed over whose checksum is wrong: that of its chunk in a segment, those of its blocks
 in the journal. The ids that were to be read and cannot be are in `lost`, and `problem` says why;
 the others are handed over. `QueueIndex.lose` settles those that are lost.
+
+Bodies that are in the message store are read by the same job (`body_read.py`), so that `most` is
+about them, too: `next_seq` is where the next reading begins, and is known when this one has ended.
 """
 
 import zlib
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final, final
 
 from mypy_extensions import i64
 
 from warren.store.batch import FILE_HEADER, FormatError
+from warren.store.body_read import Fetch, Wanted
 from warren.store.commit import journal_path
 from warren.store.index import SEGMENT_SHIFT, QueueIndex
 from warren.store.journal_file import JournalFile
@@ -42,10 +47,15 @@ class ChunkSpan:
         self.offset = offset
         self.size = size
         self.data = b""
-        self.there = True
+        # It is not what was written.
+        self.problem = ""
 
     def read(self, files: "Files", handle: int) -> None:
         self.data = files.read(handle, self.offset, self.size)
+        try:
+            check_chunk(self.data, self.size)
+        except FormatError as problem:
+            self.problem = str(problem)
 
 
 @final
@@ -87,6 +97,13 @@ class JournalSpan:
     def is_bad(self, lsn: int, end: int) -> bool:
         return any(begin < end and lsn < stop for begin, stop in self.bad)
 
+    def walk(self, sink: RecordSink) -> None:
+        """Tell the sink of the records that are what was written."""
+        for place, lsn in enumerate(self.lsns):
+            end = self.ends[place]
+            if not self.bad or not self.is_bad(lsn, end):
+                walk(self.data, lsn - self.start, end - self.start, sink)
+
 
 @final
 class Collector(RecordSink):
@@ -112,11 +129,17 @@ class Reading:
         index: QueueIndex,
         seq: i64,
         ended: "Callable[[Reading, Exception | None], None]",
+        *,
+        owed: bool = False,
     ) -> None:
         self.index = index
         self.seq = seq
+        # It is about what is owed and not about what is live, and without bodies.
+        self.owed = owed
         # Ids below this one have been looked at when the reading is done.
         self.next_seq = seq
+        self.most: i64 = 0
+        self.fetch = Fetch(index.journal.bodies)
         self.ended = ended
         self.chunks: list[ChunkSpan] = []
         self.spans: list[JournalSpan] = []
@@ -131,12 +154,17 @@ class Reading:
         `files` are those of the journal, in order.
         """
         index = self.index
-        seq = self.seq
+        self.most = most
+        seq = self._first()
         if seq < index.disk_seq:
             if self._plan_chunks(seq, most):
                 return True
             seq = index.disk_seq
         return self._plan_journal(seq, committed, files, most)
+
+    def _first(self) -> i64:
+        """The first id that may be wanted."""
+        return self.seq if self.owed else self.index.behind_owed(self.seq)
 
     def _plan_chunks(self, seq: i64, most: i64) -> bool:
         """Find the chunks that come next, about so many octets of them."""
@@ -144,9 +172,7 @@ class Reading:
         total: i64 = 0
         while total < most and seq < index.disk_seq:
             chunk = index.chunk_at(seq)
-            if chunk is None:
-                break
-            if total > 0 and total + chunk.size > most:
+            if chunk is None or (total > 0 and total + chunk.size > most):
                 break
             path = segment_path(int(index.ident), int(chunk.segment))
             self.chunks.append(
@@ -154,7 +180,10 @@ class Reading:
             )
             total += chunk.size
             seq = chunk.last + 1
-        self.next_seq = seq
+            self.next_seq = seq
+            if self.owed:
+                break
+            seq = index.behind_owed(seq)
         return bool(self.chunks)
 
     def _plan_journal(self, seq: i64, committed: i64, files: list[JournalFile], most: i64) -> bool:
@@ -179,13 +208,16 @@ class Reading:
                 span.add(int(seq), int(lsn), int(end))
                 total += size
             seq += 1
+            if len(index.owed) > 0 and not self.owed:
+                seq = index.behind_owed(seq)
         self.next_seq = seq
         return bool(self.spans)
 
     def run(self, files: "Files") -> None:
         path = ""
         handle = -1
-        self._run_chunks(files)
+        if self.chunks:
+            self._run_chunks(files)
         try:
             for span in self.spans:
                 if span.path != path:
@@ -200,6 +232,8 @@ class Reading:
         finally:
             if handle >= 0:
                 files.close(handle)
+        if not self.moved and not self.owed and self.index.stored_live > 0:
+            self._fetch(files)
 
     def _run_chunks(self, files: "Files") -> None:
         path = ""
@@ -211,17 +245,27 @@ class Reading:
                         files.close(handle)
                         handle = -1
                     path = chunk.path
-                    try:
+                    with suppress(FileNotFoundError):
                         handle = files.open(path)
-                    except FileNotFoundError:
-                        handle = -1
                 if handle < 0:
-                    chunk.there = False
+                    chunk.problem = "the file of the segment is not there"
                 else:
                     chunk.read(files, handle)
         finally:
             if handle >= 0:
                 files.close(handle)
+
+    def _fetch(self, files: "Files") -> None:
+        """Read the bodies that the records do not have, as many as there is room for."""
+        wanted = Wanted(self.index, self.seq, self.next_seq, self.most)
+        for chunk in self.chunks:
+            if not chunk.problem:
+                walk(chunk.data, CHUNK_HEADER, chunk.size, wanted)
+        for span in self.spans:
+            span.walk(wanted)
+        if wanted.places:
+            self.next_seq = wanted.end
+            self.fetch.run(files, wanted.places)
 
     def done(self, error: Exception | None) -> None:
         self.ended(self, error)
@@ -229,46 +273,60 @@ class Reading:
     def records(self) -> list[Publish]:
         """What was read and is still live; then look at `moved` and `lost`."""
         collector = Collector(self.index, self.seq, self.next_seq)
+        self.walk(collector)
+        return self._with_bodies(collector.found)
+
+    def walk(self, sink: RecordSink) -> None:
+        """Tell the sink of what was read; then look at `moved` and `lost`."""
         for chunk in self.chunks:
-            if not self._take_chunk(chunk, collector):
+            if chunk.seq >= self.next_seq or not self._take_chunk(chunk, sink):
                 break
         if self.moved and not self.chunks:
             self._look_again()
         for span in self.spans:
             if not self.moved:
-                self._take_span(span, collector)
+                self._take_span(span, sink)
             span.data = b""
-        return collector.found
 
-    def _take_chunk(self, chunk: ChunkSpan, collector: Collector) -> bool:
+    def _with_bodies(self, records: list[Publish]) -> list[Publish]:
+        """Give their bodies to those that have none; without those of which it is lost."""
+        whole: list[Publish] = []
+        for record in records:
+            if record.place != 0:
+                body = self.fetch.found.get(int(record.place))
+                if body is None:
+                    self.problem = self.fetch.problem
+                    self._lose(int(record.seq), int(record.seq))
+                    continue
+                record.body = body
+            whole.append(record)
+        self.fetch.found = {}
+        return whole
+
+    def _take_chunk(self, chunk: ChunkSpan, sink: RecordSink) -> bool:
         """Take what is wanted of a chunk; False if what comes from it on is to be asked again."""
         there = self.index.chunk_at(chunk.seq)
         if there is None or there.offset != chunk.offset or there.last != chunk.last:
             # The segment has died meanwhile, and its file may be another one now.
-            self.moved = chunk.seq == self.seq
+            self.moved = chunk is self.chunks[0]
             self.next_seq = chunk.seq
             return False
-        try:
-            if not chunk.there:
-                raise FormatError("the file of the segment is not there")
-            check_chunk(chunk.data, chunk.size)
-        except FormatError as problem:
-            self.problem = f"{chunk.path} at {chunk.offset}: {problem}"
-            self._lose(chunk.seq, chunk.last)
+        if chunk.problem:
+            self.problem = f"{chunk.path} at {chunk.offset}: {chunk.problem}"
+            self._lose(max(chunk.seq, int(self.seq)), chunk.last)
             return True
-        walk(chunk.data, CHUNK_HEADER, chunk.size, collector)
+        walk(chunk.data, CHUNK_HEADER, chunk.size, sink)
         chunk.data = b""
         return True
 
-    def _take_span(self, span: JournalSpan, collector: Collector) -> None:
-        for place, seq in enumerate(span.seqs):
-            lsn = span.lsns[place]
-            end = span.ends[place]
-            if span.bad and span.is_bad(lsn, end):
-                self.problem = f"{span.path}: a block with lsn {lsn} is not what was written"
-                self._lose(seq, seq)
-            else:
-                walk(span.data, lsn - span.start, end - span.start, collector)
+    def _take_span(self, span: JournalSpan, sink: RecordSink) -> None:
+        if span.bad:
+            for place, seq in enumerate(span.seqs):
+                lsn = span.lsns[place]
+                if seq < self.next_seq and span.is_bad(lsn, span.ends[place]):
+                    self.problem = f"{span.path}: a block with lsn {lsn} is not what was written"
+                    self._lose(seq, seq)
+        span.walk(sink)
 
     def _look_again(self) -> None:
         """A journal file is not there: it was checkpointed, or somebody removed it."""

@@ -4,8 +4,9 @@ All numbers are little-endian. A record begins with 24 octets that all kinds sha
 
     offset  size
        0     4    size of the whole record
-       4     1    kind: 1 publish, 2 settled
-       5     1    flags: 1 persistent, 2 the body is in the message store, 4 was handed out before
+       4     1    kind: 1 publish, 2 settled, 5 released, 8 appended
+       5     1    flags: 1 persistent, 2 the body is in the message store, 4 was handed out before;
+                  of settled ones 1: the bodies are still owed to the message store (`index.py`)
        6     2    size of the tail
        8     8    queue (its incarnation: never given twice in a data folder)
       16     8    sequence id, of a run its first
@@ -28,21 +29,36 @@ store there are 16 octets instead: its file and its number in that file.
       24     8    how many sequence ids from the first one on are settled
       32     8    the octets of their bodies together
 
+*released* and *appended* are about the message store (`body_store.py`); in place of the queue they
+have the number of a file of it, in place of the sequence id that of a record in it, and go on with
+
+      24     8    how many records from the first one on
+      32     8    released: zero; appended: where in the file the first one is
+      40          appended: of each record its size, four octets
+
+*released*: one reference to each of these bodies is gone. *Appended*: these bodies are in the file,
+and were synced before the batch with this record was written.
+
 A record has no checksum: the batch of the journal or the chunk of the segment that holds it has.
 The same octets are valid in both, so checkpointing copies and does not encode.
 """
 
 from typing import Final, final
 
-from librt.strings import BytesWriter, read_i32_le, read_i64_le, write_i64_le
-from mypy_extensions import i64, mypyc_attr
+from librt.strings import BytesWriter, read_i32_le, read_i64_le, write_i32_le, write_i64_le
+from librt.vecs import vec
+from mypy_extensions import i32, i64, mypyc_attr
 
 PUBLISH: Final = 1
 SETTLED: Final = 2
+RELEASED: Final = 5
+APPENDED: Final = 8
 
 PERSISTENT: Final = 1
 STORED: Final = 2
 AGAIN: Final = 4
+# A flag of settled ones.
+OWED: Final = 1
 
 PUBLISH_SIZE: Final = 64
 SETTLED_SIZE: Final = 40
@@ -62,6 +78,15 @@ class RecordSink:
 
     def on_settled(self, queue: i64, seq: i64, count: i64, size: i64, position: i64) -> None:
         """These, with `size` octets of bodies, are settled."""
+
+    def on_owed(self, queue: i64, seq: i64, count: i64, size: i64, position: i64) -> None:
+        """The same, but their bodies in the message store are not released yet."""
+
+    def on_released(self, file: i64, first: i64, count: i64, position: i64) -> None:
+        """A reference to each of these bodies is gone."""
+
+    def on_appended(self, file: i64, first: i64, count: i64, position: i64, data: bytes) -> None:
+        """The message store has these bodies."""
 
 
 def write_publish(
@@ -98,12 +123,37 @@ def write_publish(
     return size
 
 
-def write_settled(writer: BytesWriter, queue: i64, seq: i64, count: i64, size: i64) -> None:
-    write_i64_le(writer, SETTLED_SIZE | (SETTLED << 32))
+def write_settled(
+    writer: BytesWriter, queue: i64, seq: i64, count: i64, size: i64, flags: i64 = 0
+) -> None:
+    write_i64_le(writer, SETTLED_SIZE | (SETTLED << 32) | (flags << 40))
     write_i64_le(writer, queue)
     write_i64_le(writer, seq)
     write_i64_le(writer, count)
     write_i64_le(writer, size)
+
+
+def write_released(writer: BytesWriter, file: i64, first: i64, count: i64) -> None:
+    write_i64_le(writer, SETTLED_SIZE | (RELEASED << 32))
+    write_i64_le(writer, file)
+    write_i64_le(writer, first)
+    write_i64_le(writer, count)
+    write_i64_le(writer, 0)
+
+
+def write_appended(
+    writer: BytesWriter, file: i64, first: i64, offset: i64, sizes: vec[i64], begin: i64
+) -> None:
+    """Write where the bodies are whose sizes stand from `begin` on."""
+    count = i64(len(sizes)) - begin
+    write_i64_le(writer, (SETTLED_SIZE + 4 * count) | (APPENDED << 32))
+    write_i64_le(writer, file)
+    write_i64_le(writer, first)
+    write_i64_le(writer, count)
+    write_i64_le(writer, offset)
+    while begin < len(sizes):
+        write_i32_le(writer, i32(sizes[begin]))
+        begin += 1
 
 
 def walk(data: bytes, pos: i64, end: i64, sink: RecordSink) -> None:
@@ -124,7 +174,17 @@ def walk(data: bytes, pos: i64, end: i64, sink: RecordSink) -> None:
             sink.on_publish(queue, seq, pos, size, data)
         elif kind == SETTLED:
             count = read_i64_le(data, pos + 24)
-            sink.on_settled(queue, seq, count, read_i64_le(data, pos + 32), pos)
+            if (word >> 40) & OWED:
+                sink.on_owed(queue, seq, count, read_i64_le(data, pos + 32), pos)
+            else:
+                sink.on_settled(queue, seq, count, read_i64_le(data, pos + 32), pos)
+        elif kind == RELEASED:
+            sink.on_released(queue, seq, read_i64_le(data, pos + 24), pos)
+        elif kind == APPENDED:
+            count = read_i64_le(data, pos + 24)
+            if count < 0 or size != SETTLED_SIZE + 4 * count:
+                raise RecordError(f"{count} bodies in a record of {size} octets")
+            sink.on_appended(queue, seq, count, pos, data)
         else:
             raise RecordError(f"a record of kind {kind}")
         pos += size
@@ -135,9 +195,27 @@ def body_size_at(data: bytes, pos: i64) -> i64:
     return read_i64_le(data, pos + 48)
 
 
+def place_at(data: bytes, pos: i64) -> i64:
+    """Where the message store has the body of the publish record at a position; 0 is nowhere."""
+    word = read_i64_le(data, pos)
+    if (word >> 40) & STORED == 0:
+        return 0
+    at = pos + (word & 0xFFFFFFFF) - STORED_SIZE
+    return pack_place(read_i64_le(data, at), read_i64_le(data, at + 8))
+
+
+def pack_place(file: i64, number: i64) -> i64:
+    """A file of the message store and a number in it, as one number that is not 0."""
+    return (file << 32) | (number + 1)
+
+
 @final
 class Publish:
-    """A publish record, taken apart."""
+    """A publish record, taken apart.
+
+    The body of one that is `STORED` is not in the record: `place` says where the message store has
+    it, and whoever read it there puts it into `body`.
+    """
 
     def __init__(self, data: bytes, pos: i64) -> None:
         word = read_i64_le(data, pos)
@@ -161,6 +239,12 @@ class Publish:
         at += props_size
         self.hidden = data[at : at + hidden_size]
         at += hidden_size
+        self.place: i64 = 0
+        if self.flags & STORED:
+            if end - at != STORED_SIZE:
+                raise RecordError("a publish whose body is stored says nowhere where")
+            self.place = pack_place(read_i64_le(data, at), read_i64_le(data, at + 8))
+            at = end
         self.body = data[at:end]
 
 

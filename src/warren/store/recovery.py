@@ -27,6 +27,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, final
 
+from librt.vecs import vec
 from mypy_extensions import i64
 
 from warren.store.batch import (
@@ -38,6 +39,8 @@ from warren.store.batch import (
     Scan,
     scan_file,
 )
+from warren.store.body_file import FOLDER as BODY_FOLDER
+from warren.store.body_recovery import BodyRecovery
 from warren.store.commit import FOLDER as JOURNAL_FOLDER
 from warren.store.commit import JournalEnd, journal_path
 from warren.store.index import QueueIndex
@@ -50,12 +53,17 @@ from warren.store.segment import FOLDER as QUEUE_FOLDER
 from warren.store.segment import queue_folder
 from warren.store.state import (
     CLEAN,
+    FILE,
     HANDED_OUT,
+    LEAKED,
+    NEXT_FILE,
+    NO_FILE,
     QUEUE,
     REPLAY,
     decode_queue,
     decode_runs,
     encode_mark,
+    encode_queue,
 )
 from warren.store.state_log import FOLDER as STATE_FOLDER
 from warren.store.state_log import StateEnd, StateLog, state_path
@@ -98,6 +106,10 @@ class Recovery:
         self.known = frozenset(known)
         self.found = Found(highest=max(self.known, default=0))
         self.journal = Journal(1, 1)
+        self.journal.bodies.mark = i64(mark)
+        self.bodies = BodyRecovery(files, self.journal.bodies)
+        # Queues that the metadata does not know, with bodies in the message store.
+        self.orphans: dict[int, QueueIndex] = {}
         self.indexes: dict[int, QueueIndex] = {}
         self.taken: dict[int, i64] = {}
         self.latest: dict[int, bytes] = {}
@@ -107,15 +119,17 @@ class Recovery:
         self.journal_files: list[JournalFile] = []
 
     def run(self) -> tuple[Journal, JournalEnd, StateLog]:
-        for folder in (JOURNAL_FOLDER, STATE_FOLDER, QUEUE_FOLDER):
+        for folder in (JOURNAL_FOLDER, STATE_FOLDER, QUEUE_FOLDER, BODY_FOLDER):
             self.files.make_folder(folder)
         self.files.sync_folder("")
         state = self._read_state()
+        state.bodies = self.journal.bodies
+        self.bodies.decode()
         for ident in self.known:
             if ident not in self.indexes:
                 self.indexes[ident] = QueueIndex(i64(ident), self.journal)
         end = self._replay()
-        self._recount()
+        self._finish(state)
         found = self.found
         found.clean = self.clean_lsn == int(self.journal.committed) and not found.damages
         if found.clean:
@@ -160,32 +174,51 @@ class Recovery:
             self._take_state(data, start, start + batch.header.size)
         for damage in scan.damages:
             self._damaged(damage, None)
-        for ident, record in self.latest.items():
-            index, lsn = decode_queue(record, 0, self.journal)
-            self.indexes[ident] = index
-            self.taken[ident] = lsn
+        self._decode_queues()
         end = StateEnd(number, scan.number, scan.end, scan.chain)
-        return StateLog(end, self.latest, scan.end, self.replay_lsn)
+        latest = {**self.latest, **{~key: data for key, data in self.bodies.latest.items()}}
+        return StateLog(end, latest, scan.end, self.replay_lsn)
+
+    def _decode_queues(self) -> None:
+        """Know queues as the state log has them; of those that are none, what they refer to."""
+        for ident, record in list(self.latest.items()):
+            index, lsn = decode_queue(record, 0, self.journal)
+            self.taken[ident] = lsn
+            if ident in self.known:
+                self.indexes[ident] = index
+                continue
+            self.found.forgotten += 1
+            if index.stored_live > 0:
+                self.orphans[ident] = index
+            else:
+                del self.latest[ident]
 
     def _take_state(self, data: bytes, pos: int, end: int) -> None:
         self.found.handed_out = {}
+        self.bodies.leaked = False
         while pos < end:
             word = int.from_bytes(data[pos : pos + 8], "little")
             size, kind = word & 0xFFFFFFFF, (word >> 32) & 0xFF
             ident = int.from_bytes(data[pos + 8 : pos + 16], "little")
             value = int.from_bytes(data[pos + 16 : pos + 24], "little")
-            self.found.highest = max(self.found.highest, ident)
+            if kind in (QUEUE, HANDED_OUT):
+                self.found.highest = max(self.found.highest, ident)
             if kind == QUEUE:
-                if ident in self.known:
-                    self.latest[ident] = data[pos : pos + size]
-                else:
-                    self.found.forgotten += 1
+                self.latest[ident] = data[pos : pos + size]
             elif kind == REPLAY:
                 self.replay_lsn = value
             elif kind == HANDED_OUT:
                 self.found.handed_out[ident] = decode_runs(data, pos)
             elif kind == CLEAN:
                 self.clean_lsn = value
+            elif kind == FILE:
+                self.bodies.take(ident, data[pos : pos + size])
+            elif kind == NO_FILE:
+                self.bodies.forget(ident, value)
+            elif kind == NEXT_FILE:
+                self.bodies.knows(value - 1)
+            elif kind == LEAKED:
+                self.bodies.leaked = True
             if size == 0:
                 raise FormatError("a record of the state log has no size")
             pos += size
@@ -193,7 +226,8 @@ class Recovery:
     # -- the journal -----------------------------------------------------------------------------
 
     def _replay(self) -> JournalEnd:
-        sink = Replay(self.indexes, self.taken)
+        sink = Replay(self.journal, self.indexes, self.taken, self.bodies.replay)
+        sink.orphans = self.orphans
         numbers = _numbers(self.files.names(JOURNAL_FOLDER), ".jnl")
         self._distrust(numbers)
         sink.replay = i64(self.replay_lsn)
@@ -282,23 +316,64 @@ class Recovery:
         else:
             self.found.damaged.update(int(index.ident) for index in file.queues)
 
-    def _recount(self) -> None:
-        """Damage: count what is really there."""
-        if self.found.damages:
-            repair = Repair(self.files, self.journal_files)
-            for index in self.indexes.values():
-                self.found.lost += repair.recount(index)
+    # -- the message store -----------------------------------------------------------------------
+
+    def _finish(self, state: StateLog) -> None:
+        """After damage count what is really there; have the tables of the message store."""
+        if not self.found.damages and not self.bodies.leaked and self._finish_bodies():
+            for number in self.journal.bodies.gone:
+                state.forget(~number)
+            return
+        repair = Repair(self.files, self.journal_files)
+        for index in self.indexes.values():
+            self.found.lost += repair.recount(index)
+        for index in self.orphans.values():
+            # What they refer to is not counted: that is all that was needed of them.
+            index.gone = True
+        self.orphans = {}
+        self.journal.owing = []
+        self.bodies.rebuild(repair.references)
+        # All of this is true from here on, for the start after this one, too.
+        state.replay = self.replay_lsn
+        lsn = self.journal.position()
+        state.latest = {}
+        state.valid = 0
+        state.fresh = True
+        records = {ident: encode_queue(index, lsn) for ident, index in self.indexes.items()}
+        bodies, marks = state.take_bodies(self.journal)
+        records.update(bodies)
+        state.note(records, marks, [], lambda job, error: None).run(self.files)
+
+    def _finish_bodies(self) -> bool:
+        """Know who owes releases; False if the journal and the state cannot both be true."""
+        for ident, index in list(self.orphans.items()):
+            index.deleted = True
+            if index.stored_live > 0:
+                index.owe(0, index.next_seq)
+                continue
+            index.replay_settled(0, index.next_seq)
+            index.owed = vec[i64]()
+            if ident not in self.latest:
+                index.gone = True
+                del self.orphans[ident]
+        for index in self.indexes.values():
+            if len(index.owed) > 0 and index not in self.journal.owing:
+                self.journal.owing.append(index)
+        whole = self.bodies.finish()
+        self.found.torn_bytes += self.bodies.torn_bytes
+        return whole
 
     # -- what is left ----------------------------------------------------------------------------
 
     def _clear(self) -> None:
         """Remove the folders of queues that are not, and what a torn checkpoint left."""
-        wanted = {queue_folder(ident).rpartition("/")[2]: ident for ident in self.indexes}
+        indexes = {**self.indexes, **self.orphans}
+        wanted = {queue_folder(ident).rpartition("/")[2]: ident for ident in indexes}
         for name in self.files.names(QUEUE_FOLDER):
             if name not in wanted:
                 self.files.remove_folder(f"{QUEUE_FOLDER}/{name}")
             elif not self.found.clean:
-                self._clear_queue(self.indexes[wanted[name]], f"{QUEUE_FOLDER}/{name}")
+                self._clear_queue(indexes[wanted[name]], f"{QUEUE_FOLDER}/{name}")
 
     def _clear_queue(self, index: QueueIndex, folder: str) -> None:
         named = {f"{segment.number}.idx" for segment in index.dropped}

@@ -7,9 +7,11 @@ there and slow, and nothing else is done before it has ended.
    in segment files and that the state log does not know. Messages of which only the lost part of
    the state log knew that they are settled come back.
 2. `recount`, after it: every id that counts as live and of which there is no record, or one whose
-   checksum is wrong, is settled; live ids and the octets of their bodies are counted anew.
+   checksum is wrong, is settled; live ids and the octets of their bodies are counted anew. What
+   owed releases to the message store is settled as well: all references are counted here.
 """
 
+from collections import Counter
 from typing import TYPE_CHECKING, final
 
 from mypy_extensions import i64
@@ -17,7 +19,7 @@ from mypy_extensions import i64
 from warren.store.batch import FILE_HEADER, FormatError
 from warren.store.commit import journal_path
 from warren.store.index import SEGMENT_SHIFT, QueueIndex, Segment
-from warren.store.record import RecordSink, body_size_at, walk
+from warren.store.record import RecordSink, body_size_at, place_at, walk
 from warren.store.segment import (
     CHUNK_HEADER,
     CHUNK_MAGIC,
@@ -38,10 +40,15 @@ class Contents(RecordSink):
     def __init__(self, ident: i64) -> None:
         self.ident = ident
         self.sizes: dict[int, int] = {}
+        # Where the message store has the bodies of those that it has.
+        self.places: dict[int, int] = {}
 
     def on_publish(self, queue: i64, seq: i64, position: i64, size: i64, data: bytes) -> None:
         if queue == self.ident:
             self.sizes[int(seq)] = int(body_size_at(data, position))
+            place = place_at(data, position)
+            if place != 0:
+                self.places[int(seq)] = int(place)
 
 
 @final
@@ -52,6 +59,8 @@ class Repair:
         # The journal file that was read last.
         self.number = -1
         self.data = b""
+        # How often live records name each place of the message store.
+        self.references: Counter[int] = Counter()
 
     # -- chunks that the state log does not know -------------------------------------------------
 
@@ -107,9 +116,15 @@ class Repair:
         lost = 0
         live = 0
         octets = 0
+        while len(index.owed) > 0:
+            index.replay_settled(index.owed[0], index.owed[1] - index.owed[0])
+            index.trim_owed(index.owed[1])
+        index.stored_live = 0
         for number, segment in list(index.segments.items()):
-            sizes = self._in_chunks(index, number, segment)
-            sizes.update(self._in_journal(index, segment))
+            contents = Contents(index.ident)
+            self._in_chunks(index, number, segment, contents)
+            self._in_journal(index, segment, contents)
+            sizes = contents.sizes
             there = [seq for seq in sizes if seq < segment.end and not segment.is_settled(seq)]
             for seq in range(number << SEGMENT_SHIFT, int(segment.end)):
                 if seq not in sizes and not segment.is_settled(seq):
@@ -118,21 +133,27 @@ class Repair:
             segment.live = len(there)
             live += len(there)
             octets += sum(sizes[seq] for seq in there)
+            for seq in there:
+                if seq in contents.places:
+                    segment.mark_stored(seq)
+                    index.stored_live += 1
+                    self.references[contents.places[seq]] += 1
             if not there and segment is not index.last:
                 index.leave(segment)
         index.live = live
         index.live_bytes = octets
         return lost
 
-    def _in_chunks(self, index: QueueIndex, number: int, segment: Segment) -> dict[int, int]:
-        """Id and size of the body of what the file of a segment has."""
+    def _in_chunks(
+        self, index: QueueIndex, number: int, segment: Segment, contents: Contents
+    ) -> None:
+        """Note what the file of a segment has."""
         if not segment.chunks:
-            return {}
-        contents = Contents(index.ident)
+            return
         try:
             data = self._whole(segment_path(int(index.ident), number))
         except FileNotFoundError:
-            return {}
+            return
         for place in range(0, len(segment.chunks), 4):
             at, size = int(segment.chunks[place + 2]), int(segment.chunks[place + 3])
             chunk = data[at : at + size]
@@ -141,11 +162,9 @@ class Repair:
             except FormatError:
                 continue
             walk(chunk, CHUNK_HEADER, size, contents)
-        return contents.sizes
 
-    def _in_journal(self, index: QueueIndex, segment: Segment) -> dict[int, int]:
+    def _in_journal(self, index: QueueIndex, segment: Segment, contents: Contents) -> None:
         """The same of what the journal has."""
-        sizes: dict[int, int] = {}
         for place in range(len(segment.lsns)):
             lsn = int(segment.lsns[place])
             seq = int(segment.first) + place
@@ -153,8 +172,8 @@ class Repair:
                 for file in self.journal_files:
                     if file.lsn <= lsn < file.end:
                         at = FILE_HEADER + lsn - file.lsn
-                        sizes[seq] = int(body_size_at(self._journal(file), at))
-        return sizes
+                        end = at + int(segment.sizes[place])
+                        walk(self._journal(file), at, end, contents)
 
     def _journal(self, file: "JournalFile") -> bytes:
         if self.number != file.number:

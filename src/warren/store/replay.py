@@ -4,14 +4,19 @@ Records before the lsn from which the journal counts do nothing, nor do those of
 known. Those before the lsn at which the state of a queue was true only tell where a message is;
 those behind it enter and settle, as they did when they were written. Doing so twice is as good as
 once.
+
+Queues that are not known any more are followed, too, as far as they refer to the message store
+(`orphans`): what they refer to has to be released, and it may be half done.
 """
 
 from typing import TYPE_CHECKING, final
 
 from mypy_extensions import i64
 
+from warren.store.body_replay import BodyReplay
 from warren.store.index import QueueIndex
-from warren.store.record import RecordSink, body_size_at
+from warren.store.journal import Journal
+from warren.store.record import RecordSink, body_size_at, place_at
 
 if TYPE_CHECKING:
     from warren.store.journal_file import JournalFile
@@ -21,8 +26,18 @@ if TYPE_CHECKING:
 class Replay(RecordSink):
     """Enters and settles what the journal says, for the queues that are known."""
 
-    def __init__(self, indexes: dict[int, QueueIndex], taken: dict[int, i64]) -> None:
+    def __init__(
+        self,
+        journal: Journal,
+        indexes: dict[int, QueueIndex],
+        taken: dict[int, i64],
+        bodies: BodyReplay,
+    ) -> None:
+        self.journal = journal
         self.indexes = indexes
+        self.bodies = bodies
+        # Queues that are none any more and may have had bodies in the message store.
+        self.orphans: dict[int, QueueIndex] = {}
         # The lsn at which the state of a queue was true.
         self.taken = taken
         self.start: i64 = 0
@@ -38,6 +53,8 @@ class Replay(RecordSink):
             index = self.indexes.get(int(queue))
             self.highest = max(self.highest, queue)
             if index is None:
+                index = self.orphans.get(int(queue))
+            if index is None:
                 return None
             self.last = index
             self.last_taken = self.taken.get(int(queue), i64(0))
@@ -52,6 +69,13 @@ class Replay(RecordSink):
         if lsn < self.replay:
             return
         index = self._find(queue)
+        place = place_at(data, position)
+        if place != 0:
+            self.bodies.hold(place, lsn)
+            self.journal.stored_lsn = lsn
+            if index is None:
+                self.orphans[int(queue)] = QueueIndex(queue, self.journal)
+                index = self._find(queue)
         if index is None or seq < index.disk_seq:
             return
         if lsn < self.last_taken:
@@ -66,3 +90,19 @@ class Replay(RecordSink):
         index = self._find(queue)
         if index is not None and lsn >= self.last_taken and index.replay_settled(seq, count):
             index.live_bytes = max(i64(0), index.live_bytes - size)
+
+    def on_owed(self, queue: i64, seq: i64, count: i64, size: i64, position: i64) -> None:
+        lsn = self.start + position
+        if lsn < self.replay:
+            return
+        index = self._find(queue)
+        if index is not None and lsn >= self.last_taken and index.owe(seq, seq + count):
+            index.live_bytes = max(i64(0), index.live_bytes - size)
+
+    def on_released(self, file: i64, first: i64, count: i64, position: i64) -> None:
+        if self.start + position >= self.replay:
+            self.bodies.release(file, first, count, self.start + position)
+
+    def on_appended(self, file: i64, first: i64, count: i64, position: i64, data: bytes) -> None:
+        if self.start + position >= self.replay:
+            self.bodies.append(file, first, count, self.start + position, data, position)

@@ -11,10 +11,12 @@ from warren.store.batch import (
     encode_batch_header,
     sum_blocks,
 )
-from warren.store.state import REPLAY, encode_mark
+from warren.store.state import LEAKED, NEXT_FILE, NO_FILE, REPLAY, encode_file, encode_mark
 
 if TYPE_CHECKING:
     from warren.core.seam import Files
+    from warren.store.body_store import BodyStore
+    from warren.store.journal import Journal
 
 FOLDER: Final = "state"
 # A log is rewritten when it is larger than this and several times what is valid in it.
@@ -118,19 +120,38 @@ class StateLog:
         self.end = end
         # The journal counts from this lsn on: part of every batch.
         self.replay = replay
-        # The last record of each queue.
+        # The last record of each queue, and of each file of the message store, under ~ its number.
         self.latest = latest
         self.valid = sum(len(record) for record in latest.values())
         self.size = size
         # Nothing is in the file yet.
         self.fresh = size == 0
         self.rewrite_min = REWRITE_MIN
+        # What every batch says of the message store.
+        self.bodies: BodyStore | None = None
 
     def forget(self, ident: int) -> None:
         """A queue is deleted."""
         record = self.latest.pop(ident, None)
         if record is not None:
             self.valid -= len(record)
+
+    def take_bodies(self, journal: "Journal") -> tuple[dict[int, bytes], list[bytes]]:
+        """What is new in the message store: records of files, and marks."""
+        journal.write_bodies()
+        bodies = journal.bodies
+        lsn = journal.position()
+        records: dict[int, bytes] = {}
+        for file in bodies.touched:
+            file.touched = False
+            if int(file.number) in bodies.files:
+                records[~int(file.number)] = encode_file(file, lsn)
+        bodies.touched = []
+        marks = [encode_mark(NO_FILE, number, int(lsn)) for number in bodies.gone]
+        for number in bodies.gone:
+            self.forget(~number)
+        bodies.gone = []
+        return records, marks
 
     def note(
         self,
@@ -148,8 +169,12 @@ class StateLog:
             self.size > self.rewrite_min and self.size > REWRITE_FACTOR * self.valid
         )
         self.fresh = False
-        replay = encode_mark(REPLAY, 0, self.replay)
-        records = [*(self.latest if whole else queues).values(), replay, *marks]
+        always = [encode_mark(REPLAY, 0, self.replay)]
+        if self.bodies is not None:
+            always.append(encode_mark(NEXT_FILE, 0, int(self.bodies.next_number)))
+            if self.bodies.leaked:
+                always.append(encode_mark(LEAKED, 0, 0))
+        records = [*(self.latest if whole else queues).values(), *always, *marks]
         size = BATCH_HEADER + sum(len(record) for record in records)
         self.size = size if whole else self.size + size
         return StateJob(self.end, records, garbage, ended, whole=whole)
