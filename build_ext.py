@@ -118,6 +118,7 @@ COMPILED: Final = (
     "warren.store.body_replay",
     "warren.store.body_store",
     "warren.store.checkpoint",
+    "warren.store.compaction",
     "warren.store.index",
     "warren.store.journal",
     "warren.store.owed",

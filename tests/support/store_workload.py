@@ -15,6 +15,7 @@ from typing import Final, final
 from tests.support.sim_files import SimFiles
 from tests.support.sim_lanes import SimLanes
 from tests.support.store_model import Model, QueueModel, Store, Stored, content_of, verify
+from warren.store.body_file import body_path
 from warren.store.index import QueueIndex
 from warren.store.journal import Waiter
 from warren.store.persistence import CHECKPOINT
@@ -484,8 +485,51 @@ def script(seed: int, *, copies: int, deep: float) -> int:
         work._settle(queues[1], message)
     work.end_turn()
     work.settle_down()
+    script_bodies(work, queues[:2])
     assert work.persistence.state.end.number > 1, "the state log was never written anew"
     assert work.persistence.written_bytes > 0
     work.stop()
     work.lanes.kill()
     return crasher.points
+
+
+def script_bodies(work: Workload, queues: list[QueueModel]) -> None:
+    """What the message store does: files that fill up, are compacted, and go."""
+    bodies = work.persistence.bodies
+    body = b"shared" * 100
+    for message in queues[0].live():
+        work._settle(queues[0], message)
+    for _ in range(4):
+        for _ in range(3):
+            place = work.publish(queues[0], body)
+            work.publish(queues[1], body, place)
+        work.end_turn()
+        work.settle_down()
+    assert len(bodies.homes) > 3
+    number = int(bodies.next_number)
+    # Two of three are settled in both queues, of the rest a half has one reference left.
+    shared = [message.place for message in queues[0].live() if message.body == body]
+    for queue in queues:
+        for message in queue.live():
+            if message.body == body and message.place not in shared[:: 3 * (queue.ident)]:
+                work._settle(queue, message)
+                work.end_turn()
+    work.read(queues[1])
+    work.settle_down()
+    assert any(len(home.files) > 1 for home in bodies.homes), "nothing was compacted"
+    assert bodies.next_number > number
+    for queue in queues:
+        work.read(queue)
+        work.settle_down()
+        work.purge(queue)
+        work.end_turn()
+        work.settle_down()
+    for queue in queues:
+        for message in queue.live():
+            work._settle(queue, message)
+    work.end_turn()
+    work.settle_down()
+    assert bodies.valid == 0
+    assert all(home.open for home in bodies.homes), "a file without bodies is still there"
+    left = [path for path in work.files.paths() if path.endswith(".rdq")]
+    assert left == [body_path(int(home.number)) for home in bodies.homes]

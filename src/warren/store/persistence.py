@@ -7,7 +7,9 @@ way. Everything that happens is one of
     publish, settle  ->  the open batch
     end_turn         ->  CommitJob (lane JOURNAL)     ->  waiters are told
     journal too long ->  CopyJob (lane CHECKPOINT)    ->  state batch  ->  files removed
+    much garbage     ->  CompactJob (the same lane)   ->  state batch  ->  files removed
     read             ->  Reading (lane READING)       ->  records
+    purge, forget    ->  Reading of what is owed      ->  released and settled
 
 A failure of the disk under the journal or a checkpoint *breaks* the layer: nothing is promised any
 more until the node is started again. Failures while reading concern the queue that read.
@@ -22,6 +24,7 @@ from mypy_extensions import i64
 from warren.store.body_file import body_path
 from warren.store.checkpoint import CopyJob, QueuePlan
 from warren.store.commit import CommitJob, JournalEnd, journal_path
+from warren.store.compaction import CompactJob, find_pair
 from warren.store.index import QueueIndex
 from warren.store.journal import Batch, Journal
 from warren.store.journal_file import JournalFile
@@ -229,6 +232,7 @@ class Persistence:
             self.owner.on_committed()
         self._note_ready()
         self._consider_checkpoint()
+        self._consider_compaction()
         self._pay()
         self.end_turn()
 
@@ -316,6 +320,30 @@ class Persistence:
         if owing.problem:
             self.log.event("error", "store.owed_damaged", {"problem": owing.problem})
             owing.problem = ""
+        self.end_turn()
+
+    def _consider_compaction(self) -> None:
+        if self.checkpointing or self.broken or self.idle is not None:
+            return
+        pair = find_pair(self.bodies)
+        if pair is not None:
+            # One of both at a time: each ends with a batch of the state log.
+            self.checkpointing = True
+            self.lanes.submit(CHECKPOINT, CompactJob(self.bodies, pair, self._on_compacted))
+
+    def _on_compacted(self, job: CompactJob, error: Exception | None) -> None:
+        if error is not None:
+            self.checkpointing = False
+            self.log.event("error", "store.compaction_failed", {"error": str(error)})
+            self.lanes.submit(CHECKPOINT, RemoveJob([job.give_up()], []))
+            return
+        if job.bad:
+            self.log.event("error", "store.bodies_damaged", {"bodies": job.bad})
+        garbage = job.note()
+        self.written_bytes += job.size
+        records, marks = self.state.take_bodies(self.journal, [move.file for move in job.moves])
+        noted = self.state.note(records, marks, garbage, self._on_noted)
+        self.ready = (self.journal.position(), noted)
         self.end_turn()
 
     # -- checkpoints -----------------------------------------------------------------------------
@@ -430,4 +458,5 @@ class Persistence:
             return
         self.lanes.submit(CHECKPOINT, RemoveJob(job.garbage, []))
         self._consider_checkpoint()
+        self._consider_compaction()
         self.end_turn()

@@ -15,7 +15,7 @@ from warren.store.state import LEAKED, NEXT_FILE, NO_FILE, REPLAY, encode_file, 
 
 if TYPE_CHECKING:
     from warren.core.seam import Files
-    from warren.store.body_store import BodyStore
+    from warren.store.body_store import BodyFile, BodyStore
     from warren.store.journal import Journal
 
 FOLDER: Final = "state"
@@ -136,17 +136,21 @@ class StateLog:
         if record is not None:
             self.valid -= len(record)
 
-    def take_bodies(self, journal: "Journal") -> tuple[dict[int, bytes], list[bytes]]:
-        """What is new in the message store: records of files, and marks."""
+    def take_bodies(
+        self, journal: "Journal", only: "list[BodyFile] | None" = None
+    ) -> tuple[dict[int, bytes], list[bytes]]:
+        """What is new in the message store: records of files, or of these only, and marks."""
         journal.write_bodies()
         bodies = journal.bodies
         lsn = journal.position()
         records: dict[int, bytes] = {}
-        for file in bodies.touched:
-            file.touched = False
+        for file in bodies.touched if only is None else only:
             if int(file.number) in bodies.files:
                 records[~int(file.number)] = encode_file(file, lsn)
-        bodies.touched = []
+        if only is None:
+            for file in bodies.touched:
+                file.touched = False
+            bodies.touched = []
         marks = [encode_mark(NO_FILE, number, int(lsn)) for number in bodies.gone]
         for number in bodies.gone:
             self.forget(~number)
