@@ -1,6 +1,6 @@
 """A message as all queues share it: property bytes, body bytes and sizes, never framed.
 
-Immutable once published; a rewrite (x-death, CC removal) makes a new `Message` that shares the
+Immutable once published, but for its place in the message store; a rewrite (x-death, CC removal) makes a new `Message` that shares the
 body. `tail` is the deliver method's last two fields (exchange and routing key as short strings),
 ready-made once per route.
 """
@@ -37,6 +37,8 @@ class Message:
         self.expires_at = expires_at
         # The keys of BCC, which no consumer sees: a dead letter goes to them too (DL-3).
         self.hidden_keys = hidden_keys
+        # Where the message store has the body, for all queues that store it; 0 is nowhere.
+        self.place: i64 = 0
 
     def exchange(self) -> bytes:
         return self.tail[1 : 1 + self.tail[0]]
@@ -46,7 +48,7 @@ class Message:
 
     def expiring(self, at_ns: i64) -> "Message":
         """The same message as one queue holds it: with an expiry of its own."""
-        return Message(
+        copy = Message(
             self.tail,
             self.props,
             self.body,
@@ -56,10 +58,12 @@ class Message:
             at_ns,
             self.hidden_keys,
         )
+        copy.place = self.place
+        return copy
 
     def with_props(self, props: bytes, traits: i64) -> "Message":
         """The same message with other properties."""
-        return Message(
+        copy = Message(
             self.tail,
             props,
             self.body,
@@ -69,6 +73,8 @@ class Message:
             self.expires_at,
             self.hidden_keys,
         )
+        copy.place = self.place
+        return copy
 
     def chunks(self) -> list[bytes]:
         if self.more is not None:

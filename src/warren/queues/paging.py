@@ -469,7 +469,7 @@ def message_of(record: Publish, epoch_ns: i64) -> Message:
     expires_at: i64 = 0
     if record.expires_us != 0:
         expires_at = max(i64(1), record.expires_us * 1000 - epoch_ns)
-    return Message(
+    message = Message(
         record.tail,
         record.props,
         record.body,
@@ -479,3 +479,5 @@ def message_of(record: Publish, epoch_ns: i64) -> Message:
         expires_at,
         split_keys(record.hidden) if record.hidden else None,
     )
+    message.place = record.place
+    return message

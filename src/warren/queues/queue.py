@@ -266,6 +266,12 @@ class Queue(QueueRef):
             return None
         return storage.persistence.open(int(self.index.ident | priority))
 
+    def place(self, message: Message) -> None:
+        """Have a large body in the message store before copies of the message are made."""
+        storage = self.turn.storage
+        if storage is not None and not self.is_broken():
+            storage.place(message)
+
     def is_broken(self) -> bool:
         """Whether nothing can be stored any more, until the node is started again."""
         index = self.index
@@ -467,13 +473,13 @@ class Queue(QueueRef):
                 self.ready_bytes -= item.message.size
                 consumer.send(item.seq, item.message, True)
                 if consumer.no_ack and self.index is not None:
-                    self.index.settle(item.seq, item.message.size)
+                    self.index.finish(item.seq, item.message.size, item.message.place)
             else:
                 message = backlog.pop()
                 self.ready_bytes -= message.size
                 consumer.send(backlog.seq, message, backlog.again)
                 if consumer.no_ack and self.index is not None:
-                    self.index.settle(backlog.seq, message.size)
+                    self.index.finish(backlog.seq, message.size, message.place)
         if backlog.outs > 0 and self.consumers.every:
             self._read_ahead()
         return False
@@ -526,7 +532,7 @@ class Queue(QueueRef):
         if self.rules.max_priority > 0 and self.ruled is not None:
             index = self.ruled.index_of(message)
         if index is not None and message.traits & P_PERSISTENT != 0:
-            index.settle(seq, message.size)
+            index.finish(seq, message.size, message.place)
 
     def discard(self, delivery: Delivery) -> None:
         self.unacked_count -= 1
@@ -596,7 +602,7 @@ class Queue(QueueRef):
         """Settle what waits of one level; what is out with consumers stays (VQ-19)."""
         for item in returned.heap:
             if item.message.traits & P_PERSISTENT != 0:
-                index.settle(item.seq, item.message.size)
+                index.finish(item.seq, item.message.size, item.message.place)
         if backlog.count > 0:
             index.settle_all_from(backlog.first_seq())
 

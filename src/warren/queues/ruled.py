@@ -112,6 +112,9 @@ class Ruled:
         if empty and self._at_once(message, ttl, stored, ledger, number):
             return queue.answer() if stored else TAKEN
         if ttl >= 0:
+            if stored:
+                # All queues have one body, each an expiry of its own.
+                queue.place(message)
             message = message.expiring(queue.turn.now_ns + ttl)
             queue.gate |= GATE_EXPIRY
         self._push(message, stored, ledger, number)
@@ -290,7 +293,7 @@ class Ruled:
         """What was taken from a level does not come back."""
         index = level.index
         if index is not None and message.traits & P_PERSISTENT != 0:
-            index.settle(seq, message.size)
+            index.finish(seq, message.size, message.place)
 
     def read_ahead(self) -> None:
         """Have the next messages brought into memory."""
@@ -387,7 +390,7 @@ class Ruled:
                     self._gone(message, DELIVERY_LIMIT)
                     stored = self.index_of(message)
                     if stored is not None and message.traits & P_PERSISTENT != 0:
-                        stored.settle(delivery.seq, message.size)
+                        stored.finish(delivery.seq, message.size, message.place)
                     continue
                 message = with_count(message, count)
             index = self._index(message)

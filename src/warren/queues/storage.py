@@ -171,24 +171,53 @@ class Storage:
         expires_us: i64 = 0
         if message.expires_at != 0:
             expires_us = (message.expires_at + self.epoch_ns) // 1000
+        self.place(message)
         before = journal.position()
-        lsn = journal.publish(
-            index.ident,
-            seq,
-            PERSISTENT,
-            (self.turn.now_ns + self.epoch_ns) // 1000,
-            expires_us,
-            message.tail,
-            message.props,
-            b"" if keys is None else join_keys(keys),
-            message.body,
-            message.more,
-            message.size,
-            message.traits,
-        )
+        at_us = (self.turn.now_ns + self.epoch_ns) // 1000
+        hidden = b"" if keys is None else join_keys(keys)
+        if message.place != 0:
+            lsn = journal.publish_stored(
+                index.ident,
+                seq,
+                PERSISTENT,
+                at_us,
+                expires_us,
+                message.tail,
+                message.props,
+                hidden,
+                message.place,
+                message.size,
+                message.traits,
+            )
+        else:
+            lsn = journal.publish(
+                index.ident,
+                seq,
+                PERSISTENT,
+                at_us,
+                expires_us,
+                message.tail,
+                message.props,
+                hidden,
+                message.body,
+                message.more,
+                message.size,
+                message.traits,
+            )
         index.enter(seq, lsn, journal.position() - before, message.size)
         if expires_us != 0:
             index.expires = True
+
+    def place(self, message: Message) -> None:
+        """Have a large body in the message store, once for all queues (ST-2, ST-4)."""
+        bodies = self.journal.bodies
+        place = message.place
+        if place != 0:
+            if bodies.holds(place):
+                return
+        elif message.size + len(message.props) < bodies.embed_below:
+            return
+        message.place = bodies.put(message.body, message.more, message.size)
 
     def message_of(self, record: Publish) -> Message:
         return message_of(record, self.epoch_ns)

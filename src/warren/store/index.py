@@ -250,17 +250,25 @@ class QueueIndex:
 
     # -- settling --------------------------------------------------------------------------------
 
-    def settle(self, seq: i64, body_size: i64) -> None:
-        """A message that entered is settled: acknowledged, dropped, buried, purged."""
+    def finish(self, seq: i64, body_size: i64, place: i64) -> None:
+        """A message that may have entered is settled, and its body, if it has one, released."""
+        if self.settle(seq, body_size) and place != 0:
+            self.journal.bodies.release(place)
+
+    def settle(self, seq: i64, body_size: i64) -> bool:
+        """A message that entered is settled: acknowledged, dropped, buried, purged.
+
+        False if it was settled before, or never entered.
+        """
         if len(self.owed) > 0 and self.is_owed(seq):
-            return
+            return False
         if not self._settled(seq):
-            return
+            return False
         self.live_bytes -= body_size
         if self.run_count > 0 and seq == self.run_first + self.run_count:
             self.run_count += 1
             self.run_bytes += body_size
-            return
+            return True
         self.write_run()
         self.run_first = seq
         self.run_count = 1
@@ -268,6 +276,7 @@ class QueueIndex:
         if not self.listed:
             self.listed = True
             self.journal.running.append(self)
+        return True
 
     def _settled(self, seq: i64) -> bool:
         """Note that an id is settled; False if it is already, or never entered."""

@@ -146,6 +146,7 @@ class DeadLetters(QueueKeeper):
             0,
             message.hidden_keys if queue.rules.dead_letter_key is None else None,
         )
+        letter.place = message.place
         # The list of routes is shared with the next one: publishing may lead to another burial.
         for sink in list(sinks):
             if reason != REJECTED and self._is_cycle(epitaph, sink.name):
