@@ -28,6 +28,8 @@ class BodyReplay:
         self.last: BodyFile | None = None
         self.last_taken: i64 = 0
         self.highest: i64 = -1
+        # References were lost with damaged records.
+        self.leaked = False
         # Files that something happened to since their state.
         self.seen: set[int] = set()
 

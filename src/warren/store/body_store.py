@@ -142,6 +142,10 @@ class BodyStore:
     def put(self, body: bytes, more: list[bytes] | None, size: i64) -> i64:
         """Append a body, or its chunks, to the open commit; return its place."""
         file = self.current
+        if file is not None and file.home.size >= self.file_size_limit:
+            # The limit was another one.
+            self._close(file)
+            file = None
         fresh = file is None
         if file is None:
             file = self._begin()
@@ -149,7 +153,7 @@ class BodyStore:
         last: BodyAppend | None = None
         if len(appends) > 0:
             last = appends[len(appends) - 1]
-        if last is None or last.full:
+        if last is None or last.full or fresh:
             last = BodyAppend(file.home, file, fresh=fresh)
             appends.append(last)
         number: i64 = len(file.refs)

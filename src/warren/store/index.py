@@ -32,7 +32,7 @@ from librt.vecs import append, vec
 from mypy_extensions import i32, i64, u8
 
 from warren.store.journal import Journal
-from warren.store.record import OWED
+from warren.store.record import LEAKED, OWED
 
 SEGMENT_SHIFT: Final = 14
 SEGMENT_ENTRIES: Final = 1 << SEGMENT_SHIFT
@@ -427,14 +427,19 @@ class QueueIndex:
             self.journal.owing.append(self)
         return self.live < before
 
-    def settle_owed(self, end: i64) -> None:
-        """The bodies of the first range are released up to an id: that is settled now."""
+    def settle_owed(self, end: i64, released: i64) -> None:
+        """Of the first range so many bodies are released up to an id: that is settled now."""
         begin = self.owed[0]
         end = min(end, self.owed[1])
         if end > begin:
             self.write_run()
+            flags: i64 = 0
+            before = self.stored_live
             if self.replay_settled(begin, end - begin):
-                self.journal.settle(self.ident, begin, end - begin, 0)
+                if before - self.stored_live != released:
+                    self.journal.bodies.leaked = True
+                    flags = LEAKED
+                self.journal.settle(self.ident, begin, end - begin, 0, flags)
                 self._join_batch()
         self.trim_owed(end)
 
@@ -482,13 +487,14 @@ class QueueIndex:
         before = self.live
         stored = self.stored_live
         self.replay_settled(first, last + 1 - first)
+        flags: i64 = 0
         if self.stored_live < stored:
-            # Nobody knows what they referred to.
             self.journal.bodies.leaked = True
+            flags = LEAKED
         if self.live < before:
             if self.live == 0:
                 self.live_bytes = 0
-            self.journal.settle(self.ident, first, last + 1 - first, 0)
+            self.journal.settle(self.ident, first, last + 1 - first, 0, flags)
             self._join_batch()
         return before - self.live
 

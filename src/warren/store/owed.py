@@ -81,7 +81,7 @@ class Owing:
                     # The rest is not committed.
                     waiting.append(owing.pop(0))
                 else:
-                    index.settle_owed(index.owed[1])
+                    index.settle_owed(index.owed[1], 0)
         owing.extend(waiting)
         self.reading = found
         return found
@@ -95,14 +95,11 @@ class Owing:
             return
         end = min(reading.next_seq, index.owed[1])
         sink = Places(index, end)
-        before = index.stored_live
         reading.walk(sink)
         if reading.moved:
             return
-        index.settle_owed(end)
-        if before - index.stored_live != sink.released:
-            self.problem = reading.problem
-            self.journal.bodies.leaked = True
+        index.settle_owed(end, sink.released)
+        self.problem = reading.problem
 
     def take_finished(self) -> list[str]:
         """The folders of deleted queues of which everything is released and committed."""

@@ -157,10 +157,13 @@ class Persistence:
     def forget(self, ident: int) -> None:
         """That a queue is deleted is stored: its records mean nothing any more, its files go."""
         index = self.leaving.pop(ident, None)
-        if index is not None and index.stored_live > 0:
-            # Its bodies in the message store are released first (`owed.py`).
+        if index is not None and (index.stored_live > 0 or self.state.refers(ident)):
+            # Its bodies in the message store are released first, and its last record says that
+            # they are (`owed.py`).
             index.deleted = True
             index.settle_from(0, index.live_bytes)
+            if index not in self.journal.owing:
+                self.journal.owing.append(index)
             return
         if index is not None:
             index.gone = True

@@ -6,7 +6,8 @@ All numbers are little-endian. A record begins with 24 octets that all kinds sha
        0     4    size of the whole record
        4     1    kind: 1 publish, 2 settled, 5 released, 8 appended
        5     1    flags: 1 persistent, 2 the body is in the message store, 4 was handed out before;
-                  of settled ones 1: the bodies are still owed to the message store (`index.py`)
+                  of settled ones 1: the bodies are still owed to the message store (`index.py`),
+                  2: nobody knows what they referred to there
        6     2    size of the tail
        8     8    queue (its incarnation: never given twice in a data folder)
       16     8    sequence id, of a run its first
@@ -57,8 +58,9 @@ APPENDED: Final = 8
 PERSISTENT: Final = 1
 STORED: Final = 2
 AGAIN: Final = 4
-# A flag of settled ones.
+# Flags of settled ones.
 OWED: Final = 1
+LEAKED: Final = 2
 
 PUBLISH_SIZE: Final = 64
 SETTLED_SIZE: Final = 40
@@ -81,6 +83,9 @@ class RecordSink:
 
     def on_owed(self, queue: i64, seq: i64, count: i64, size: i64, position: i64) -> None:
         """The same, but their bodies in the message store are not released yet."""
+
+    def on_leaked(self, queue: i64, seq: i64, position: i64) -> None:
+        """So are those that the last call was about, and their bodies are never released."""
 
     def on_released(self, file: i64, first: i64, count: i64, position: i64) -> None:
         """A reference to each of these bodies is gone."""
@@ -178,6 +183,8 @@ def walk(data: bytes, pos: i64, end: i64, sink: RecordSink) -> None:
                 sink.on_owed(queue, seq, count, read_i64_le(data, pos + 32), pos)
             else:
                 sink.on_settled(queue, seq, count, read_i64_le(data, pos + 32), pos)
+                if (word >> 40) & LEAKED:
+                    sink.on_leaked(queue, seq, pos)
         elif kind == RELEASED:
             sink.on_released(queue, seq, read_i64_le(data, pos + 24), pos)
         elif kind == APPENDED:

@@ -320,7 +320,8 @@ class Recovery:
 
     def _finish(self, state: StateLog) -> None:
         """After damage count what is really there; have the tables of the message store."""
-        if not self.found.damages and not self.bodies.leaked and self._finish_bodies():
+        leaked = self.bodies.leaked or self.bodies.replay.leaked
+        if not self.found.damages and not leaked and self._finish_bodies():
             for number in self.journal.bodies.gone:
                 state.forget(~number)
             return

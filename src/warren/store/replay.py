@@ -99,6 +99,11 @@ class Replay(RecordSink):
         if index is not None and lsn >= self.last_taken and index.owe(seq, seq + count):
             index.live_bytes = max(i64(0), index.live_bytes - size)
 
+    def on_leaked(self, queue: i64, seq: i64, position: i64) -> None:
+        lsn = self.start + position
+        if lsn >= self.replay and self._find(queue) is not None and lsn >= self.last_taken:
+            self.bodies.leaked = True
+
     def on_released(self, file: i64, first: i64, count: i64, position: i64) -> None:
         if self.start + position >= self.replay:
             self.bodies.release(file, first, count, self.start + position)

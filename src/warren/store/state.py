@@ -124,6 +124,11 @@ def encode_queue(index: QueueIndex, lsn: i64) -> bytes:
     return _finish(QUEUE, int(index.ident), int(index.next_seq), writer.getvalue())
 
 
+def stored_live_of(record: bytes) -> i64:
+    """How many messages of the queue with this record have their body in the message store."""
+    return read_i64_le(record, HEAD + 32)
+
+
 def decode_queue(data: bytes, pos: i64, journal: Journal) -> tuple[QueueIndex, i64]:
     """A queue as its record has it, and the lsn at which that was true."""
     end = pos + (read_i64_le(data, pos) & 0xFFFFFFFF)

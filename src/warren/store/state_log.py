@@ -11,7 +11,15 @@ from warren.store.batch import (
     encode_batch_header,
     sum_blocks,
 )
-from warren.store.state import LEAKED, NEXT_FILE, NO_FILE, REPLAY, encode_file, encode_mark
+from warren.store.state import (
+    LEAKED,
+    NEXT_FILE,
+    NO_FILE,
+    REPLAY,
+    encode_file,
+    encode_mark,
+    stored_live_of,
+)
 
 if TYPE_CHECKING:
     from warren.core.seam import Files
@@ -129,6 +137,11 @@ class StateLog:
         self.rewrite_min = REWRITE_MIN
         # What every batch says of the message store.
         self.bodies: BodyStore | None = None
+
+    def refers(self, ident: int) -> bool:
+        """Whether the last record of a queue says that it refers to the message store."""
+        record = self.latest.get(ident)
+        return record is not None and stored_live_of(record) > 0
 
     def forget(self, ident: int) -> None:
         """A queue is deleted."""
