@@ -1,6 +1,6 @@
 """What the persistence layer costs by itself: `python -m tools.bench.store [folder]`.
 
-Writes and settles messages, replays a journal, encodes and decodes the states of many small queues,
+Writes and settles messages, replays a journal, writes bodies of the message store, encodes and decodes the states of many small queues,
 all on one thread and on the disk that has the folder. Figures are printed, nothing is judged.
 """
 
@@ -14,8 +14,11 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import TYPE_CHECKING
 
+from librt.strings import BytesWriter
+
 from warren import _build
 from warren.runtime.files import SystemFiles
+from warren.store.body_store import BodyStore
 from warren.store.checkpoint import QueuePlan
 from warren.store.journal import Journal
 from warren.store.persistence import Persistence
@@ -129,6 +132,88 @@ def stream(root: Path, size: int, total: int) -> None:
     print(f"{size} B: settle in order {1e9 * took / seq:.0f} ns a message")
 
 
+def bodies(root: Path, size: int, count: int, batch: int) -> None:
+    """Publish so many large bodies, a commit for each batch; beside it, the same octets raw."""
+    persistence, lanes, _ = started(root, [1])
+    index = persistence.open(1)
+    journal = persistence.journal
+    store = persistence.bodies
+    body = bytes(range(256)) * (size // 256)
+    start = time.perf_counter()
+    for seq in range(count):
+        place = store.put(body, None, size)
+        at = journal.position()
+        lsn = journal.publish_stored(1, seq, 1, 0, 0, TAIL, PROPS, b"", place, size, 0)
+        index.enter(seq, lsn, journal.position() - at, size)
+        if seq % batch == batch - 1:
+            persistence.end_turn()
+            lanes.run()
+    took = time.perf_counter() - start
+    loop = took - lanes.job_s
+    files = SystemFiles(root)
+    handle = files.create("raw")
+    offset = 0
+    start = time.perf_counter()
+    for _ in range(count // batch):
+        files.write(handle, offset, [body] * batch)
+        files.sync(handle)
+        offset += batch * size
+    raw = time.perf_counter() - start
+    files.close(handle)
+    (root / "raw").unlink()
+    print(f"bodies of {size} B, {batch} a commit: {count / took:.0f} /s", end=", ")
+    print(
+        f"{count * size / took / MIB:.0f} MiB/s; {1e6 * loop / count:.2f} us on the loop", end="; "
+    )
+    print(f"one file, written and synced, and nothing else: {count / raw:.0f} /s")
+
+    ended: list[Reading] = []
+    at = found = 0
+    start = time.perf_counter()
+    while persistence.read(index, at, lambda reading, error: ended.append(reading)):
+        lanes.run()
+        reading = ended.pop()
+        found += len(reading.records())
+        at = int(reading.next_seq)
+    took = time.perf_counter() - start
+    print(f"bodies of {size} B: read {found / took:.0f} /s, {found * size / took / MIB:.0f} MiB/s")
+    start = time.perf_counter()
+    started(root, [1])
+    print(f"bodies of {size} B: start {1e3 * (time.perf_counter() - start):.0f} ms for {count}")
+    places = [
+        (number << 32) + 1 + n for number, f in store.files.items() for n in range(len(f.refs))
+    ]
+    start = time.perf_counter()
+    for place in places:
+        store.release(place)
+    took = time.perf_counter() - start
+    print(f"bodies of {size} B: release {1e9 * took / len(places):.0f} ns")
+
+
+def resident() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
+
+
+def table(count: int) -> None:
+    """What the tables of the message store take for so many bodies of 4096 octets."""
+    store = BodyStore()
+    writer = BytesWriter()
+    body = bytes(4096)
+    before = resident()
+    start = time.perf_counter()
+    for at in range(count):
+        store.hold(store.put(body, None, 4096))
+        if at % 100 == 99:
+            store.write_records(writer)
+            store.take_appends()
+            writer.truncate(0)
+    took = time.perf_counter() - start
+    grown = (resident() - before) / count
+    print(
+        f"{count} bodies: {grown:.1f} octets of memory each, {1e9 * took / count:.0f} ns to append"
+    )
+
+
 def many_queues(root: Path, count: int) -> None:
     """The states of so many queues with ten messages each, and a start with them."""
     known = list(range(1, count + 1))
@@ -173,6 +258,11 @@ def main() -> None:
             (root / name).mkdir()
             stream(root / name, size, 128 * MIB)
             shutil.rmtree(root / name)
+        for size, batch in ((65536, 1), (65536, 16), (65536, 256), (8192, 128)):
+            (root / "bodies").mkdir()
+            bodies(root / "bodies", size, 64 * batch if batch < 128 else 4096, batch)
+            shutil.rmtree(root / "bodies")
+        table(2_000_000)
         (root / "many").mkdir()
         many_queues(root / "many", 50_000)
     finally:

@@ -103,6 +103,7 @@ def encode_queue(index: QueueIndex, lsn: i64) -> bytes:
     write_i64_le(writer, index.live_bytes)
     write_i64_le(writer, lsn)
     write_i64_le(writer, index.stored_live)
+    write_i64_le(writer, 1 if index.expires else 0)
     write_i64_le(writer, len(index.owed) >> 1)
     write_i64_le(writer, len(index.segments))
     for number in index.owed:
