@@ -73,6 +73,9 @@ class MessageStore:
             resident_octets=node.settings.queue_resident_bytes,
             waits=node.broker.waits,
         )
+        bodies = storage.journal.bodies
+        bodies.embed_below = node.settings.queue_index_embed_msgs_below
+        bodies.file_size_limit = node.settings.msg_store_file_size_limit
         storage.clean = self.found.clean
         storage.handed_out = self.found.handed_out
         self._storage = storage

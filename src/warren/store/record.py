@@ -202,6 +202,11 @@ def body_size_at(data: bytes, pos: i64) -> i64:
     return read_i64_le(data, pos + 48)
 
 
+def expires_at(data: bytes, pos: i64) -> i64:
+    """When the message of the publish record at a position expires; 0 is never."""
+    return read_i64_le(data, pos + 32)
+
+
 def place_at(data: bytes, pos: i64) -> i64:
     """Where the message store has the body of the publish record at a position; 0 is nowhere."""
     word = read_i64_le(data, pos)

@@ -16,7 +16,7 @@ from mypy_extensions import i64
 from warren.store.body_replay import BodyReplay
 from warren.store.index import QueueIndex
 from warren.store.journal import Journal
-from warren.store.record import RecordSink, body_size_at, place_at
+from warren.store.record import RecordSink, body_size_at, expires_at, place_at
 
 if TYPE_CHECKING:
     from warren.store.journal_file import JournalFile
@@ -82,6 +82,8 @@ class Replay(RecordSink):
             index.place(seq, lsn, size)
         else:
             index.replay_enter(seq, lsn, size, body_size_at(data, position))
+            if expires_at(data, position) != 0:
+                index.expires = True
 
     def on_settled(self, queue: i64, seq: i64, count: i64, size: i64, position: i64) -> None:
         lsn = self.start + position

@@ -15,7 +15,7 @@ eight octets, little-endian, unless it says otherwise.
 *queue* (kind 3) after 24 octets, of which the last eight are the next sequence id:
 
     disk_seq (ids below are in segment files), live ids, octets of their bodies, lsn at which this
-    was true, live ids with a body in the message store, number of ranges that owe releases, number
+    was true, live ids with a body in the message store, flags, number of ranges that owe, number
     of segments; of each range its first id and the one behind its last; of each segment: its
     number, the id behind its last, live ids, size of the file, number of chunks, numbers of octets
     of the bitmaps of settled and of stored ones; then chunks (first id, last id, offset, size) and
@@ -58,6 +58,8 @@ NEXT_FILE: Final = 11
 LEAKED: Final = 12
 
 HEAD: Final = 24
+# What is true of a queue: some message in it has an expiry.
+EXPIRES: Final = 1
 
 
 def _finish(kind: int, ident: int, value: int, rest: bytes = b"") -> bytes:
@@ -103,7 +105,7 @@ def encode_queue(index: QueueIndex, lsn: i64) -> bytes:
     write_i64_le(writer, index.live_bytes)
     write_i64_le(writer, lsn)
     write_i64_le(writer, index.stored_live)
-    write_i64_le(writer, 1 if index.expires else 0)
+    write_i64_le(writer, EXPIRES if index.expires else 0)
     write_i64_le(writer, len(index.owed) >> 1)
     write_i64_le(writer, len(index.segments))
     for number in index.owed:
@@ -141,9 +143,10 @@ def decode_queue(data: bytes, pos: i64, journal: Journal) -> tuple[QueueIndex, i
     index.live_bytes = read_i64_le(data, at + 16)
     lsn = read_i64_le(data, at + 24)
     index.stored_live = read_i64_le(data, at + 32)
-    ranges = read_i64_le(data, at + 40) << 1
-    left = read_i64_le(data, at + 48)
-    at += 56
+    index.expires = read_i64_le(data, at + 40) & EXPIRES != 0
+    ranges = read_i64_le(data, at + 48) << 1
+    left = read_i64_le(data, at + 56)
+    at += 64
     if at + ranges * 8 > end:
         raise FormatError("a queue's record is longer than it says")
     while ranges > 0:
