@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 STOP_WAIT_S: Final = 30.0
 # Memory that runs low is looked after this often at most.
 LOOK_NS_MIN: Final = 100_000_000
+# A disk without room is written to again after this.
+RETRY_S: Final = 0.5
 
 
 @final
@@ -50,6 +52,8 @@ class MessageStore:
         self.lanes = ThreadLanes(files, node.loop.call_soon_threadsafe)
         self.found = Found()
         self.broken = ""
+        # Why nothing can be written at the moment: the disk has no room.
+        self.full = ""
         self._storage: Storage | None = None
         self.share: MemoryShare | None = None
         self._looked_ns = 0
@@ -152,6 +156,9 @@ class MessageStore:
         storage = self._storage
         assert storage is not None
         hub.safe_batch = storage.persistence.safe_batch
+        if self.full and not storage.persistence.full:
+            self.full = ""
+            self.node.log.event("info", "store.room_again", {})
         storage.on_committed()
         if hub.held:
             hub.release()
@@ -166,8 +173,30 @@ class MessageStore:
         if storage is not None:
             storage.on_broken()
 
+    def on_full(self, reason: str) -> None:
+        """No room: have the alarm raised, and try again soon."""
+        node = self.node
+        if not self.full:
+            node.log.event("error", "store.full", {"reason": reason})
+        self.full = reason
+        node.check_disk()
+        node.loop.call_later(RETRY_S, self._retry)
+
+    def _retry(self) -> None:
+        storage = self._storage
+        if storage is not None and not storage.persistence.broken:
+            storage.persistence.retry()
+
     def check(self) -> HealthCheck:
         """What the health of the node says of the message store."""
+        if self.full and not self.broken:
+            return HealthCheck(
+                name="message_store",
+                ok=False,
+                reason=HealthReason.STORE_FAILED,
+                detail=f"persistent messages wait for room on the disk: {self.full}",
+                advice="make room; it is tried again every half second",
+            )
         if not self.broken:
             return HealthCheck(name="message_store", ok=True)
         return HealthCheck(
@@ -187,7 +216,9 @@ class MessageStore:
             try:
                 await asyncio.wait_for(self._settle(storage), STOP_WAIT_S)
             except TimeoutError:
-                self.node.log.event("error", "store.not_closed", {"why": "the disk does not answer"})
+                self.node.log.event(
+                    "error", "store.not_closed", {"why": "the disk does not answer"}
+                )
             self.node.broker.turn.storage = None
         await asyncio.get_running_loop().run_in_executor(None, self.lanes.close)
 

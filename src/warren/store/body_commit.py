@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, final
 from mypy_extensions import i64
 
 from warren.store.body_file import FOLDER, body_path, file_header, record_header
+from warren.store.full import if_full
 
 if TYPE_CHECKING:
     from warren.core.seam import Files
@@ -33,18 +34,21 @@ class BodyEnd:
         for some in appends:
             octets = _records(some)
             offset = some.offset
-            if some.fresh:
-                self.close(files)
-                self.handle = files.create(body_path(some.home))
-                self.number = some.home
-                octets.insert(0, file_header(some.home, some.mark))
-                offset = 0
-                made = True
-            elif self.number != some.home:
-                self.close(files)
-                self.handle = files.open(body_path(some.home))
-                self.number = some.home
-            files.write(self.handle, offset, octets)
+            try:
+                if some.fresh:
+                    self.close(files)
+                    self.handle = files.create(body_path(some.home))
+                    self.number = some.home
+                    octets.insert(0, file_header(some.home, some.mark))
+                    offset = 0
+                    made = True
+                elif self.number != some.home:
+                    self.close(files)
+                    self.handle = files.open(body_path(some.home))
+                    self.number = some.home
+                files.write(self.handle, offset, octets)
+            except OSError as failure:
+                raise if_full(failure) from failure
             files.sync(self.handle)
             if some.full:
                 self.close(files)

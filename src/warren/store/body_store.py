@@ -122,6 +122,7 @@ class BodyStore:
         self.near: BodyFile | None = None
         # The open commit.
         self.appends: list[BodyAppend] = []
+        self.open_bytes: i64 = 0
         self.runs: vec[i64] = vec[i64]()
         self.run_file: i64 = 0
         self.run_first: i64 = 0
@@ -164,6 +165,7 @@ class BodyStore:
             if len(part) > 0:
                 last.parts.append(part)
         record = size + RECORD_HEADER
+        self.open_bytes += record
         file.extend(record)
         file.home.size += record
         self.size += record
@@ -299,6 +301,7 @@ class BodyStore:
         appends = self.appends
         if len(appends) > 0:
             self.appends = []
+            self.open_bytes = 0
         return appends
 
     def bury(self) -> list[int]:

@@ -12,6 +12,8 @@ A checkpoint of some closed journal files, the oldest ones, is
 
 Steps 1 and 3 are done for some queues at a time, so that fifty thousand do not stop the loop.
 
+A disk without room ends a checkpoint in step 2, too; it is begun again when there is some.
+
 A source that is not what was written to it ends a checkpoint in step 2: the messages in its bad
 blocks are lost, and it is planned again without them.
 
@@ -29,6 +31,7 @@ from mypy_extensions import i64
 
 from warren.store.batch import FILE_HEADER
 from warren.store.commit import journal_path
+from warren.store.full import if_full
 from warren.store.index import SEGMENT_SHIFT, QueueIndex
 from warren.store.segment import (
     CHUNK_HEADER,
@@ -182,8 +185,11 @@ class CopyJob:
         if self.bad:
             return
         touched: list[str] = []
-        for plan in self.plans:
-            self._write(files, plan, data, touched)
+        try:
+            for plan in self.plans:
+                self._write(files, plan, data, touched)
+        except OSError as failure:
+            raise if_full(failure) from failure
         self._sync(files, touched)
 
     def _read(self, files: "Files", source: "JournalFile") -> bytes:

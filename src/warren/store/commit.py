@@ -4,13 +4,14 @@
 Order of writes: the bodies that go to the message store (`body_commit.py`), synced; then the header
 of a new file and its name, then the batch, then one sync of the file. A crash in between leaves
 octets of bodies that nothing names, a file without batches, or a torn one, of which nobody was
-told.
+told. A batch that finds no room is written once more, at the same place (`full.py`).
 """
 
 from typing import TYPE_CHECKING, Final, final
 
 from warren.store.batch import FILE_HEADER, FileHeader, encode_batch_header, sum_blocks
 from warren.store.body_commit import BodyEnd
+from warren.store.full import DiskFullError, if_full
 from warren.store.journal import FILE_SIZE, Batch
 
 if TYPE_CHECKING:
@@ -42,7 +43,10 @@ class JournalEnd:
     def append(self, files: "Files", batch: Batch, sums: bytes) -> tuple[int, int]:
         """Write and sync a batch; return number and first lsn of the file that has it."""
         if self.handle < 0:
-            self._open_next(files, int(batch.lsn))
+            try:
+                self._open_next(files, int(batch.lsn))
+            except OSError as failure:
+                raise if_full(failure) from failure
         header = encode_batch_header(
             mark=self.mark,
             number=int(batch.number),
@@ -51,7 +55,10 @@ class JournalEnd:
             size=int(batch.size),
             sums=sums,
         )
-        files.write(self.handle, self.offset, [header, *batch.parts])
+        try:
+            files.write(self.handle, self.offset, [header, *batch.parts])
+        except OSError as failure:
+            raise if_full(failure) from failure
         files.sync(self.handle)
         self.offset += len(header) + int(batch.size)
         self.chain = int.from_bytes(header[36:40], "little")
@@ -63,9 +70,13 @@ class JournalEnd:
     def _open_next(self, files: "Files", lsn: int) -> None:
         number = self.number + 1
         handle = files.create(journal_path(number))
-        files.write(handle, 0, [FileHeader(number, lsn, self.chain, self.mark).encode()])
-        files.sync(handle)
-        files.sync_folder(FOLDER)
+        try:
+            files.write(handle, 0, [FileHeader(number, lsn, self.chain, self.mark).encode()])
+            files.sync(handle)
+            files.sync_folder(FOLDER)
+        except OSError:
+            files.close(handle)
+            raise
         self.handle = handle
         self.number = number
         self.start = lsn
@@ -102,7 +113,8 @@ class CommitJob:
         self.file, self.start = self.end.append(files, self.batch, self.sums)
 
     def done(self, error: Exception | None) -> None:
-        # The octets are on the disk; the waiters are all that is still of interest.
-        self.batch.parts = []
-        self.batch.bodies = []
+        if not isinstance(error, DiskFullError):
+            # The octets are on the disk; the waiters are all that is still of interest.
+            self.batch.parts = []
+            self.batch.bodies = []
         self.ended(self, error)

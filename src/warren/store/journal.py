@@ -200,17 +200,18 @@ class Journal:
 
     def behind(self) -> i64:
         """Octets that are written down and not on the disk yet."""
-        return self.pending() + self.sealed_bytes
+        return self.pending() + self.bodies.open_bytes + self.sealed_bytes
 
     def seal(self) -> Batch:
         """Close the open batch for a commit, and open the next one."""
         self.write_bodies()
         self._flush_writer()
         batch = self.batch
+        bodies_size = self.bodies.open_bytes
         batch.bodies = self.bodies.take_appends()
         batch.dead = self.bodies.bury()
         batch.size = self.base - batch.lsn - BATCH_HEADER
-        self.sealed_bytes = batch.size
+        self.sealed_bytes = batch.size + bodies_size
         self.batch = Batch(batch.number + 1, batch.end())
         self.base = self.batch.lsn + BATCH_HEADER
         return batch

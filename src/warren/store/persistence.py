@@ -12,7 +12,9 @@ way. Everything that happens is one of
     purge, forget    ->  Reading of what is owed      ->  released and settled
 
 A failure of the disk under the journal or a checkpoint *breaks* the layer: nothing is promised any
-more until the node is started again. Failures while reading concern the queue that read.
+more until the node is started again. Only a disk without room passes: the owner hears of it
+(`on_full`), and what could not be written is written again with `retry`. Failures while reading
+concern the queue that read.
 """
 
 from collections.abc import Callable
@@ -25,6 +27,7 @@ from warren.store.body_file import body_path
 from warren.store.checkpoint import CopyJob, QueuePlan
 from warren.store.commit import CommitJob, JournalEnd, journal_path
 from warren.store.compaction import CompactJob, find_pair
+from warren.store.full import DiskFullError
 from warren.store.index import QueueIndex
 from warren.store.journal import Batch, Journal
 from warren.store.journal_file import JournalFile
@@ -45,6 +48,9 @@ READING: Final = 2
 # The journal is checkpointed when it is longer than this, its older half at a time.
 JOURNAL_KEPT: Final = 128 * 1024 * 1024
 READ_SIZE: Final = 256 * 1024
+# Journal files that a checkpoint takes at once of fewer queues than this.
+FEW_FILES: Final = 2
+FEW_QUEUES: Final = 256
 # A checkpoint looks at so many queues before it lets others work.
 SLICE: Final = 256
 
@@ -60,6 +66,9 @@ class Owner(Protocol):
 
     def on_broken(self, reason: str) -> None:
         """Nothing will be safe any more."""
+
+    def on_full(self, reason: str) -> None:
+        """The disk has no room; `retry` is to be called when it may have some."""
 
 
 @final
@@ -127,6 +136,9 @@ class Persistence:
         # A batch of the state log that waits until the journal is committed up to an lsn.
         self.ready: tuple[i64, StateJob] | None = None
         self.broken = ""
+        # Why the disk has no room at the moment, and what waits for some.
+        self.full = ""
+        self.stuck: list[tuple[int, CommitJob | StateJob]] = []
         self.owing = Owing(journal)
         # For `on_idle`: called when nothing is under way.
         self.idle: Callable[[], None] | None = None
@@ -212,7 +224,29 @@ class Persistence:
             batch.ticket = self.owner.ticket()
         self.lanes.submit(JOURNAL, CommitJob(self.end, batch, self._on_committed))
 
+    def _stick(self, lane: int, job: "CommitJob | StateJob | None", error: Exception) -> None:
+        """There is no room: keep what was to be written."""
+        self.full = str(error)
+        if job is not None:
+            self.stuck.append((lane, job))
+        if self.owner is not None:
+            self.owner.on_full(self.full)
+
+    def retry(self) -> None:
+        """Write again what found no room."""
+        self.full = ""
+        stuck = self.stuck
+        self.stuck = []
+        for lane, job in stuck:
+            self.lanes.submit(lane, job)
+        if not stuck:
+            self._consider_checkpoint()
+            self.end_turn()
+
     def _on_committed(self, job: CommitJob, error: Exception | None) -> None:
+        if isinstance(error, DiskFullError):
+            self._stick(JOURNAL, job, error)
+            return
         self.committing = False
         self.journal.sealed_bytes = 0
         batch = job.batch
@@ -352,11 +386,14 @@ class Persistence:
     # -- checkpoints -----------------------------------------------------------------------------
 
     def _consider_checkpoint(self) -> None:
-        if self.checkpointing or self.broken or len(self.files) < 2:
+        if self.checkpointing or self.broken or self.full or len(self.files) < 2:
             return
         size = sum(file.size() for file in self.files)
         if size > self.kept:
-            self.checkpoint(len(self.files) // 2)
+            # The sources are in memory meanwhile: of few queues, few of them.
+            most = len(self.files) // 2
+            few = sum(len(file.queues) for file in self.files[:most]) < FEW_QUEUES
+            self.checkpoint(min(most, FEW_FILES) if few else most)
 
     def checkpoint(self, count: int) -> None:
         """Move what lives in the oldest files into segments. The file being written is not one."""
@@ -385,6 +422,10 @@ class Persistence:
         self.lanes.submit(CHECKPOINT, Pause(go_on))
 
     def _on_copied(self, job: CopyJob, error: Exception | None) -> None:
+        if isinstance(error, DiskFullError):
+            self.checkpointing = False
+            self._stick(CHECKPOINT, None, error)
+            return
         if error is not None:
             self.checkpointing = False
             self._break(f"a checkpoint cannot be written: {error}", None)
@@ -455,6 +496,9 @@ class Persistence:
             self.lanes.submit(CHECKPOINT, job)
 
     def _on_noted(self, job: "StateJob", error: Exception | None) -> None:
+        if isinstance(error, DiskFullError):
+            self._stick(CHECKPOINT, job, error)
+            return
         self.checkpointing = False
         if error is not None:
             self._break(f"the state log cannot be written: {error}", None)

@@ -11,6 +11,7 @@ from warren.store.batch import (
     encode_batch_header,
     sum_blocks,
 )
+from warren.store.full import if_full
 from warren.store.state import (
     LEAKED,
     NEXT_FILE,
@@ -51,18 +52,21 @@ class StateEnd:
     def append(self, files: "Files", records: list[bytes]) -> None:
         if self.handle < 0:
             self.handle = files.open(state_path(self.number))
-        self.batch += 1
         size = sum(len(record) for record in records)
         header = encode_batch_header(
             mark=MARK,
-            number=self.batch,
+            number=self.batch + 1,
             lsn=self.lsn,
             chain=self.chain,
             size=size,
             sums=sum_blocks(records),
         )
-        files.write(self.handle, self.offset, [header, *records])
+        try:
+            files.write(self.handle, self.offset, [header, *records])
+        except OSError as failure:
+            raise if_full(failure) from failure
         files.sync(self.handle)
+        self.batch += 1
         size += BATCH_HEADER
         self.offset += size
         self.lsn += size
@@ -70,19 +74,24 @@ class StateEnd:
 
     def rewrite(self, files: "Files", records: list[bytes]) -> None:
         """Begin the next file with everything that is valid, then let go of this one."""
-        old, outdated = self.number, self.handle
-        self.number += 1
-        self.batch = 0
-        self.lsn = 0
-        self.chain = 0
-        self.offset = FILE_HEADER
-        self.handle = files.create(state_path(self.number))
-        files.write(self.handle, 0, [FileHeader(self.number, 0, 0, MARK).encode()])
-        files.sync(self.handle)
-        self.append(files, records)
-        files.sync_folder(FOLDER)
-        if outdated >= 0:
-            files.close(outdated)
+        fresh = StateEnd(self.number + 1, 0, 0, 0)
+        try:
+            fresh.handle = files.create(state_path(fresh.number))
+            files.write(fresh.handle, 0, [FileHeader(fresh.number, 0, 0, MARK).encode()])
+        except OSError as failure:
+            fresh.close(files)
+            raise if_full(failure) from failure
+        try:
+            files.sync(fresh.handle)
+            fresh.append(files, records)
+            files.sync_folder(FOLDER)
+        except Exception:
+            fresh.close(files)
+            raise
+        old = self.number
+        self.close(files)
+        self.number, self.batch, self.lsn = fresh.number, fresh.batch, fresh.lsn
+        self.chain, self.handle, self.offset = fresh.chain, fresh.handle, fresh.offset
         files.remove(state_path(old))
 
     def close(self, files: "Files") -> None:
