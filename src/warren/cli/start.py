@@ -27,9 +27,10 @@ def start(words: Sequence[str]) -> int:
         count = len(refusal.problems)
         head = f"configuration refused, {count} problem{'' if count == 1 else 's'}:"
         raise CliError(f"{head}\n{refusal}", CONFIG) from None
-    for note in settings.notes:
-        print(f"warren: {note}", file=sys.stderr)
     if given.check:
+        # A node that starts tells them in its log.
+        for note in settings.notes:
+            print(f"warren: {note}", file=sys.stderr)
         print(settings_text(settings))
         return OK
     return _run(settings)

@@ -82,7 +82,7 @@ class _Runtime:
             memory.set_absolute(args.absolute)
         else:
             share = _share(args)
-            if share > 1.0 and not memory.honours_more:
+            if share > 1.0 and not memory.assumed:
                 message = "The threshold should be a fraction between 0.0 and 1.0"
                 raise ControlError(Code.BAD_ARGUMENTS, message)
             memory.set_relative(share)

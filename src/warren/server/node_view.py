@@ -117,7 +117,7 @@ class View:
             memory_bytes=resident_bytes(),
             memory_limit_bytes=node.memory.limit,
             memory_total_bytes=node.memory.total,
-            memory_total_assumed=node.memory.honours_more,
+            memory_total_assumed=node.memory.assumed,
             memory_strategy=node.memory.strategy,
             memory_watermark_absolute=node.memory.absolute,
             memory_watermark_relative=node.memory.relative,

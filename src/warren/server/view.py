@@ -80,7 +80,7 @@ class Status(Struct, frozen=True, kw_only=True):
     memory_bytes: int
     memory_limit_bytes: int
     memory_total_bytes: int = 0
-    # Nobody knows whether there is more: a share above 1 is taken at its word.
+    # The system does not tell: a share above 1 is taken at its word.
     memory_total_assumed: bool = False
     memory_strategy: str = "rss"
     # What the limit was made of: octets, or without them a share.

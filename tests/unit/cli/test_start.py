@@ -10,6 +10,7 @@ import pytest
 from warren.cli.main import main
 from warren.cli.start import parser
 from warren.runtime.lock import FileLock
+from warren.server.boot_definitions import BootDefinitionsError
 from warren.server.config import KEYS, Settings
 from warren.server.control_socket import SocketInUseError
 from warren.server.metadata_file import MetadataError
@@ -35,7 +36,7 @@ class Node(ModuleType):
 
 @pytest.fixture(autouse=True)
 def no_settings_around(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in [one for one in os.environ if one.startswith("WARREN_")]:
+    for name in [one for one in os.environ if one.startswith(("WARREN_", "RABBITMQ_"))]:
         monkeypatch.delenv(name)
 
 
@@ -96,6 +97,20 @@ def test_the_check_shows_values_and_origins_and_starts_nothing(node: Node, capsy
     assert "hunter2" not in out
 
 
+def test_the_check_tells_what_is_without_effect(node: Node, tmp_path: Path, capsys: Output) -> None:
+    config = tmp_path / "rabbitmq.config"
+    config.write_text("[{kernel, [{net_ticktime, 120}]}].\n")
+    assert main(["start", "--check", "--config", str(config)]) == 0
+    told = capsys.readouterr().err
+    assert told == (
+        f"warren: {config}:1: net_ticktime: a RabbitMQ setting without effect in Warren\n"
+    )
+    assert main(["start", "--config", str(config)]) == 0
+    assert capsys.readouterr().err == ""
+    assert node.settings is not None
+    assert [note.key for note in node.settings.notes] == ["net_ticktime"]
+
+
 def test_a_node_that_cannot_start_says_why(node: Node, tmp_path: Path, capsys: Output) -> None:
     held = FileLock(tmp_path / "node.lock")
     try:
@@ -111,6 +126,9 @@ def test_a_node_that_cannot_start_says_why(node: Node, tmp_path: Path, capsys: O
     node.failure = PermissionError(13, "Permission denied", "/var/lib/warren")
     assert main(["start"]) == 1
     assert "/var/lib/warren: Permission denied" in capsys.readouterr().err
+    node.failure = BootDefinitionsError("d.json: is no JSON object")
+    assert main(["start"]) == 78
+    assert "not started: d.json: is no JSON object" in capsys.readouterr().err
     node.failure = MetadataError(tmp_path / "metadata.db", "damaged: page 7", "see the doctor")
     assert main(["start"]) == 78
     assert "metadata.db: damaged: page 7\nsee the doctor" in capsys.readouterr().err

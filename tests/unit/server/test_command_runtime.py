@@ -52,6 +52,23 @@ def test_a_watermark_takes_effect_at_once() -> None:
     with_gauge(gauge, test)
 
 
+@pytest.mark.rule("MA-8", "MA-9")
+def test_a_share_above_one_is_taken_where_nobody_knows_the_memory() -> None:
+    async def test(asker: Asker) -> None:
+        assert (await asker.ask("status"))["memory_total_assumed"]
+        found = await asker.ask("set_vm_memory_high_watermark", relative=3.0)
+        assert found["limit"] == 3 << 30
+
+    with_gauge(FakeGauge(total=None), test)
+
+    async def known(asker: Asker) -> None:
+        assert not (await asker.ask("status"))["memory_total_assumed"]
+        with pytest.raises(Refused, match="between"):
+            await asker.ask("set_vm_memory_high_watermark", relative=1.5)
+
+    with_gauge(FakeGauge(), known, total_memory_available_override_value=1 << 30)
+
+
 @pytest.mark.rule("DA-4")
 def test_a_disk_limit_takes_effect_at_once() -> None:
     gauge = FakeGauge(total=1000 * MB, free=100 * MB)

@@ -70,7 +70,7 @@ def _one_more(rest: list[str]) -> None:
 
 
 def _assumed(call: Call) -> bool:
-    """Whether the node takes more than all of its memory at its word (MA-9)."""
+    """Whether nobody knows the node's memory: then more than all of it is no mistake (MA-9)."""
     found = call.ask("status")
     return isinstance(found, dict) and bool(found.get("memory_total_assumed"))
 
