@@ -4,6 +4,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from warren.server.config import Settings
 from warren.server.config_entry import ConfigError
@@ -314,3 +316,50 @@ def test_a_limit_that_cannot_be_read_is_the_default(key: str, name: str, tmp_pat
     assert settings.vm_memory_high_watermark_absolute is None
     assert settings.disk_free_limit == 50_000_000
     assert settings.vm_memory_calculation_strategy == "rss"
+
+
+KEYED = st.sampled_from(
+    [
+        "tcp_listeners",
+        "ssl_listeners",
+        "ssl_options",
+        "vm_memory_high_watermark",
+        "disk_free_limit",
+        "default_permissions",
+        "default_user_tags",
+        "server_properties",
+        "default_consumer_prefetch",
+        "auth_backends",
+        "auth_mechanisms",
+        "loopback_users",
+        "heartbeat",
+        "credit_flow_default_credit",
+        "log",
+        "load_definitions",
+        "unheard_of",
+    ]
+)
+VALUES = st.recursive(
+    st.sampled_from(["1", "-1", "0.5", "true", "none", '"1GB"', '<<"x">>', "relative", "file"]),
+    lambda inner: (
+        st.lists(inner, max_size=3).map(lambda parts: "[" + ", ".join(parts) + "]")
+        | st.lists(inner, max_size=3).map(lambda parts: "{" + ", ".join(parts) + "}")
+    ),
+    max_leaves=8,
+)
+
+
+@given(st.lists(st.tuples(KEYED, VALUES), max_size=4))
+def test_any_terms_give_settings_or_a_refusal(
+    tmp_path_factory: pytest.TempPathFactory, keys: list[tuple[str, str]]
+) -> None:
+    text = ", ".join(f"{{{key}, {value}}}" for key, value in keys)
+    file = tmp_path_factory.getbasetemp() / "any.config"
+    file.write_text(f"[{{rabbit, [{text}]}}].")
+    refused: list[str] = []
+    try:
+        load(file=file, env={})
+    except ConfigError as refusal:
+        refused = [one.where for one in refusal.problems]
+    # Each problem says where it stands; what settings mean together may be a default's.
+    assert all(where.startswith(f"{file}:1") or where == "default" for where in refused)
