@@ -1,7 +1,8 @@
 """What the persistence layer costs by itself: `python -m tools.bench.store [folder]`.
 
-Writes and settles messages, replays a journal, writes bodies of the message store, encodes and decodes the states of many small queues,
-all on one thread and on the disk that has the folder. Figures are printed, nothing is judged.
+Writes and settles messages, replays a journal, writes large bodies, encodes and decodes the states
+of many small queues, all on one thread and on the disk that has the folder. Figures are printed,
+nothing is judged.
 """
 
 import gc
