@@ -140,4 +140,5 @@ class BodyRecovery:
             self.disk.close(handle)
         file.home.mark = i64(mark)
         file.home.open = True
+        file.home.unsafe = True
         self.bodies.current = file

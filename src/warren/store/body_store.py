@@ -48,8 +48,10 @@ class Home:
         self.size: i64 = 0
         self.valid: i64 = 0
         self.files: list[BodyFile] = []
-        # Written to; being compacted; not to be compacted, because that failed.
+        # Written to; some of it is in no commit that has ended; being compacted; not to be
+        # compacted, because that failed.
         self.open = False
+        self.unsafe = False
         self.busy = False
         self.bad = False
 
@@ -127,6 +129,7 @@ class BodyStore:
         self.run_file: i64 = 0
         self.run_first: i64 = 0
         self.run_count: i64 = 0
+        self.closed: list[Home] = []
         self.dying: list[BodyFile] = []
         self.touched: list[BodyFile] = []
         # Files that are no more and of which the state log has to hear.
@@ -178,6 +181,7 @@ class BodyStore:
     def _begin(self) -> BodyFile:
         home = Home(self.next_number, self.mark)
         home.open = True
+        home.unsafe = True
         file = BodyFile(self.next_number, home)
         home.files.append(file)
         self.homes.append(home)
@@ -188,6 +192,7 @@ class BodyStore:
 
     def _close(self, file: BodyFile) -> None:
         file.home.open = False
+        self.closed.append(file.home)
         self.current = None
         self._suspect(file)
 
@@ -303,6 +308,13 @@ class BodyStore:
             self.appends = []
             self.open_bytes = 0
         return appends
+
+    def take_closed(self) -> list[Home]:
+        """The files whose last octets are in the commit that is sealed now."""
+        closed = self.closed
+        if len(closed) > 0:
+            self.closed = []
+        return closed
 
     def bury(self) -> list[int]:
         """Give up files without references; return those on the disk that may go with the batch."""

@@ -53,7 +53,7 @@ def find_pair(bodies: BodyStore) -> tuple[Home, Home] | None:
         return None
     left: Home | None = None
     for home in bodies.homes:
-        if home.open or home.busy or home.bad or home.valid == 0:
+        if home.open or home.unsafe or home.busy or home.bad or home.valid == 0:
             left = None
             continue
         if left is not None and left.valid + home.valid <= bodies.file_size_limit:

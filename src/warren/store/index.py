@@ -178,6 +178,8 @@ class QueueIndex:
         self.stored_live: i64 = 0
         # First id and the one behind the last of each range that owes releases, in order.
         self.owed: vec[i64] = vec[i64]()
+        # In the journal's line of queues that owe.
+        self.owing = False
         # The number of the last journal file, and of the last batch, with a record of this queue.
         self.file: i64 = -1
         self.batch: i64 = 0
@@ -405,6 +407,9 @@ class QueueIndex:
         for segment in self.segments.values():
             seq = max(begin, segment.number << SEGMENT_SHIFT)
             stop = min(end, segment.end)
+            if seq & SEGMENT_MASK == 0 and stop == segment.end and len(self.owed) == 0:
+                self.live -= segment.live
+                continue
             while seq < stop and segment.live > 0:
                 if not segment.is_settled(seq) and not self.is_owed(seq):
                     self.live -= 1
@@ -423,8 +428,7 @@ class QueueIndex:
         # Ranges end where the queue ended when they were made, so the new one is the last.
         owed = append(owed, begin)
         self.owed = append(owed, end)
-        if self not in self.journal.owing:
-            self.journal.owing.append(self)
+        self.journal.owe(self)
         return self.live < before
 
     def settle_owed(self, end: i64, released: i64) -> None:

@@ -14,13 +14,14 @@ the node is started again, because what a disk has lost it may deny later.
 The layout of files and batches is in `batch.py`, that of records in `record.py`.
 """
 
+from collections import deque
 from typing import TYPE_CHECKING, Final, final
 
 from librt.strings import BytesWriter, write_i64_le
 from mypy_extensions import i64, mypyc_attr
 
 from warren.store.batch import BATCH_HEADER
-from warren.store.body_store import BodyAppend, BodyStore
+from warren.store.body_store import BodyAppend, BodyStore, Home
 from warren.store.record import (
     STORED,
     STORED_SIZE,
@@ -68,8 +69,10 @@ class Batch:
         self.queues: list[QueueIndex] = []
         # The metadata's ticket that has to be committed before anybody is told.
         self.ticket: i64 = 0
-        # What the message store gets of it, and its files that nothing names when it is safe.
+        # What the message store gets of it; when it is safe, the files that have no more to come,
+        # and those that nothing names.
         self.bodies: list[BodyAppend] = []
+        self.closed: list[Home] = []
         self.dead: list[int] = []
 
     def end(self) -> i64:
@@ -97,7 +100,7 @@ class Journal:
         self.bodies = BodyStore()
         self.stored_lsn: i64 = -1
         # Queues that owe releases to the message store (`index.py`).
-        self.owing: list[QueueIndex] = []
+        self.owing: deque[QueueIndex] = deque()
 
     def restart(self, number: i64, lsn: i64) -> None:
         """Go on where the stream was found to end."""
@@ -178,6 +181,12 @@ class Journal:
     def settle(self, queue: i64, seq: i64, count: i64, size: i64, flags: i64 = 0) -> None:
         write_settled(self.writer, queue, seq, count, size, flags)
 
+    def owe(self, index: "QueueIndex") -> None:
+        """The queue has something to release, or is deleted and had."""
+        if not index.owing:
+            index.owing = True
+            self.owing.append(index)
+
     def write_bodies(self) -> None:
         """Write what happened in the message store since the last time."""
         self.bodies.write_records(self.writer)
@@ -209,6 +218,7 @@ class Journal:
         batch = self.batch
         bodies_size = self.bodies.open_bytes
         batch.bodies = self.bodies.take_appends()
+        batch.closed = self.bodies.take_closed()
         batch.dead = self.bodies.bury()
         batch.size = self.base - batch.lsn - BATCH_HEADER
         self.sealed_bytes = batch.size + bodies_size

@@ -67,19 +67,18 @@ class Owing:
         owing = self.journal.owing
         while owing and found is None:
             index = owing[0]
-            if len(index.owed) == 0:
-                owing.pop(0)
+            if index.gone or len(index.owed) == 0:
+                index.owing = False
+                owing.popleft()
                 if index.deleted:
                     self.finished.append((int(self.journal.position()), index))
-            elif index.gone:
-                owing.pop(0)
             else:
                 reading = Reading(index, index.owed[0], _never, owed=True)
                 if reading.plan(self.journal.committed, files, most):
                     found = reading
                 elif reading.next_seq < index.owed[1]:
                     # The rest is not committed.
-                    waiting.append(owing.pop(0))
+                    waiting.append(owing.popleft())
                 else:
                     index.settle_owed(index.owed[1], 0)
         owing.extend(waiting)
@@ -100,6 +99,11 @@ class Owing:
             return
         index.settle_owed(end, sink.released)
         self.problem = reading.problem
+
+    def drop(self, reading: Reading) -> None:
+        """It could not be made. Others may go better; the next start tries this one again."""
+        self.reading = None
+        self.journal.owing.remove(reading.index)
 
     def take_finished(self) -> list[str]:
         """The folders of deleted queues of which everything is released and committed."""

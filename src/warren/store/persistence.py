@@ -174,8 +174,7 @@ class Persistence:
             # they are (`owed.py`).
             index.deleted = True
             index.settle_from(0, index.live_bytes)
-            if index not in self.journal.owing:
-                self.journal.owing.append(index)
+            self.journal.owe(index)
             return
         if index is not None:
             index.gone = True
@@ -260,6 +259,8 @@ class Persistence:
             self.files.append(JournalFile(job.file, job.start))
         self.files[-1].add(int(batch.lsn), int(batch.end()), job.sums)
         self._note_queues(self.files[-1], batch)
+        for home in batch.closed:
+            home.unsafe = False
         if batch.dead:
             dead = [body_path(number) for number in batch.dead]
             self.lanes.submit(CHECKPOINT, RemoveJob(dead, []))
@@ -348,9 +349,7 @@ class Persistence:
     def _on_owed_read(self, reading: Reading, error: Exception | None) -> None:
         owing = self.owing
         if error is not None:
-            # Some other reading may go better; the next start tries again in any case.
-            owing.reading = None
-            self.journal.owing.remove(reading.index)
+            owing.drop(reading)
             self.log.event("error", "store.owed_unread", {"error": str(error)})
         else:
             owing.take(reading)

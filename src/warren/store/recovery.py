@@ -332,7 +332,9 @@ class Recovery:
             # What they refer to is not counted: that is all that was needed of them.
             index.gone = True
         self.orphans = {}
-        self.journal.owing = []
+        for index in self.journal.owing:
+            index.owing = False
+        self.journal.owing.clear()
         self.bodies.rebuild(repair.references)
         # All of this is true from here on, for the start after this one, too.
         state.replay = self.replay_lsn
@@ -358,8 +360,8 @@ class Recovery:
                 index.gone = True
                 del self.orphans[ident]
         for index in self.indexes.values():
-            if len(index.owed) > 0 and index not in self.journal.owing:
-                self.journal.owing.append(index)
+            if len(index.owed) > 0:
+                self.journal.owe(index)
         whole = self.bodies.finish()
         self.found.torn_bytes += self.bodies.torn_bytes
         return whole

@@ -9,6 +9,7 @@ from tests.support.sim_files import SimFiles
 from tests.support.store_model import Store, check_bodies, check_files
 from warren.store.body_file import FILE_HEADER, RECORD_HEADER, body_path
 from warren.store.body_store import EMBED_BELOW, FILE_SIZE_LIMIT, BodyStore
+from warren.store.compaction import find_pair
 from warren.store.index import QueueIndex
 from warren.store.reading import Reading
 from warren.store.record import PERSISTENT, Publish
@@ -415,7 +416,7 @@ def test_what_a_purged_or_deleted_queue_refers_to_is_released(*, purge: bool, cr
     # A start goes on with the last file.
     left = [0, 3] if crash else [0]
     assert list(rig.sizes()) == left
-    assert rig.persistence.journal.owing == []
+    assert not rig.persistence.journal.owing
     assert [record.body for record in rig.records(2)] == [b"x" * 50_000]
     check_bodies(rig.store)
     rig = rig.again(known)
@@ -444,6 +445,20 @@ def test_a_purge_leaves_what_comes_behind_it() -> None:
     assert [int(record.seq) for record in rig.records(1)] == [0, 3]
     assert rig.queue(1).live_bytes == 10_000
     check_bodies(rig.store)
+
+
+def test_what_is_not_written_yet_is_not_compacted() -> None:
+    rig = Rig()
+    places = [rig.publish(1, b"%05d" % at * 6033 + b"!") for at in range(16)]
+    for seq in (0, 1, 2, 4, 5, 6, 8, 9, 10):
+        rig.settle(1, seq, places[seq])
+    assert find_pair(rig.bodies) is None
+    batch = rig.persistence.journal.seal()
+    assert find_pair(rig.bodies) is None
+    assert [int(home.number) for home in batch.closed] == [0, 1, 2, 3]
+    for home in batch.closed:
+        home.unsafe = False
+    assert find_pair(rig.bodies) == (batch.closed[0], batch.closed[1])
 
 
 def test_a_compaction_that_fails_leaves_everything_as_it_was() -> None:
