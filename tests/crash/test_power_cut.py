@@ -15,7 +15,7 @@ from tests.support.store_workload import run, script
 @pytest.mark.rule("CN-2", "IX-14", "IX-15", "IX-17", "IX-18", "IX-19")
 @pytest.mark.parametrize("seed", range(2))
 def test_crash_at_every_call_of_a_script(seed: int) -> None:
-    assert script(seed, copies=4, deep=0.05) > 1000
+    assert script(seed, copies=2, deep=0.03) > 1000
 
 
 @pytest.mark.rule("CN-1", "CN-2", "IX-2", "IX-4", "IX-6", "IX-7")

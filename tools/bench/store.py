@@ -255,6 +255,8 @@ def main() -> None:
     gc.disable()
     root = Path(mkdtemp(dir=sys.argv[1] if len(sys.argv) > 1 else None))
     try:
+        # Before anything else has grown and shrunk.
+        table(2_000_000)
         for name, size in (("large", 1024), ("small", 12)):
             (root / name).mkdir()
             stream(root / name, size, 128 * MIB)
@@ -263,7 +265,6 @@ def main() -> None:
             (root / "bodies").mkdir()
             bodies(root / "bodies", size, 64 * batch if batch < 128 else 4096, batch)
             shutil.rmtree(root / "bodies")
-        table(2_000_000)
         (root / "many").mkdir()
         many_queues(root / "many", 50_000)
     finally:
