@@ -5,7 +5,7 @@ EXAMPLES ?= 20000
 POINTS ?= 100000
 ARGS ?=
 
-.PHONY: run test check format fuzz crash bench interop build docs clean ready
+.PHONY: run test check format fuzz crash bench kill soak full-disk flow interop build docs clean ready
 
 run:
 	./run $(ARGS)
@@ -30,6 +30,16 @@ interop:
 
 bench:
 	tools/setup/ready package && $(PY) -m tools.bench.run $(ARGS)
+
+# Real brokers under load: docs/guides/bench.md.
+kill soak:
+	tools/setup/ready package dev && $(PY) -m tools.$@ $(ARGS)
+
+full-disk:
+	tools/setup/ready package dev && $(PY) -m tools.full_disk $(ARGS)
+
+flow:
+	tools/setup/ready package dev && $(PY) -m tools.flow_load $(ARGS)
 
 build: ready
 	WARREN_REQUIRE_COMPILED=1 $(PY) -m pip wheel --no-deps --wheel-dir dist .

@@ -12,7 +12,7 @@ killed again while they start), and everything in every queue is looked at:
   that was missing after an earlier kill.
 
 What is there stays there for the next rounds; every --empty-every rounds all is acknowledged.
-RabbitMQ forwards dead letters without confirms between its queues and may lose or double them in a
+RabbitMQ forwards dead letters without confirms between its queues and may lose or repeat them in a
 crash: there they are counted apart, unless --strict-letters.
 Exit code 0: all rounds held. 1: one did not (the first such ends the run, unless --go-on).
 """
@@ -180,7 +180,7 @@ def look_at_all(
         found = sight.all()
         judged = book.judge(found, ended_s=ended_s, ack_window_s=plan.ack_window_s)
         if place == "letters" and not plan.strict_letters:
-            judged.excuse(("lost", "doubled"))
+            judged.excuse(("lost", "doubled", "returned"))
         verdict.merge(judged)
         if empty:
             for ident in found:

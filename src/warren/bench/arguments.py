@@ -52,6 +52,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     add_connection_options(parser)
     add_work_options(parser)
+    add_queue_options(parser)
     add_message_options(parser)
     add_mode_options(parser)
     add_output_options(parser)
@@ -141,6 +142,10 @@ def add_work_options(parser: argparse.ArgumentParser) -> None:
         metavar="R",
         help="slow consumers: take R messages per second over all of them",
     )
+
+
+def add_queue_options(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("queues and routes")
     group.add_argument("--durable", action="store_true", help="durable queues and exchange")
     group.add_argument("--queue-arg", action="append", default=[], metavar="KEY=VALUE")
     group.add_argument(
