@@ -61,11 +61,15 @@ class Report:
             self.faults.append(words)
 
 
-def can_mount() -> str:
-    """Why a file system cannot be mounted here; empty if it can."""
+def cannot_mount(folder: Path) -> str:
+    """Why a small file system cannot be mounted here; empty if it can."""
     if os.geteuid() != 0:
         return "mounting a file system needs root"
-    return ""
+    try:
+        with small_disk(folder, 1.0):
+            return ""
+    except SystemExit as error:
+        return str(error)
 
 
 @contextmanager
@@ -251,7 +255,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 def main() -> int:
     args = build_parser().parse_args()
-    if reason := can_mount():
+    if reason := cannot_mount(args.out / "try"):
         print(reason)
         return 2
     name = "full-abrupt" if args.abrupt else "full"

@@ -123,10 +123,7 @@ def run_round(
     except BrokerGone as error:
         verdict.add("ended by itself", str(error), [0])
     ended_s = time.monotonic()
-    if clean:
-        ended_s += broker.end(kill=False)
-    else:
-        broker.end(kill=True)
+    broker.end(kill=not clean)
     traffic.finish()
     start_s = start_again(broker, plan, series, chance)
     empty = (series.rounds + 1) % plan.empty_every == 0
@@ -183,8 +180,7 @@ def look_at_all(
             judged.excuse(("lost", "doubled", "returned"))
         verdict.merge(judged)
         if empty:
-            for ident in found:
-                book.acknowledge(ident, 0.0)  # Long ago: none of these may come back.
+            book.empty(found)
     if verdict.faults:
         declare(port)
     return verdict

@@ -85,6 +85,12 @@ class Book:
         self.acked_at[ident] = at_s
         self.acked += 1
 
+    def empty(self, found: Iterable[int]) -> None:
+        """All of these were taken away by the proof itself, long ago: none may come back."""
+        for ident in found:
+            self.must.discard(ident)
+            self.acked_at[ident] = 0.0
+
     def judge(
         self, found: list[int], *, ended_s: float, ack_window_s: float, restarted: bool = True
     ) -> Verdict:

@@ -78,6 +78,7 @@ class Peer:
         self.out = bytearray()
         self.events: list[Event] = []
         self.gone = False
+        self.refusal = ""  # why the broker closed the channel or the connection
         self.blocked = False
         self.last_tag = 0  # of the deliveries somebody looked at
         self._lead: tuple[int, bool, str] | None = None  # of a delivery whose content comes
@@ -208,7 +209,7 @@ class Peer:
             tag, bits = struct.unpack_from(">QB", payload, 4)
             self.events.append(Confirm(tag, bool(bits & 1), number == ACK))
         elif number in (frame.CLOSE, frame.CHANNEL_CLOSE):
-            raise BrokerGone(f"the broker refused: {frame.close_reason(payload)}")
+            self.refusal = frame.close_reason(payload)
         else:
             if number in (frame.BLOCKED, frame.UNBLOCKED):
                 self.blocked = number == frame.BLOCKED
@@ -229,3 +230,5 @@ def pump(peers: Iterable[Peer], timeout_s: float) -> None:
         peer.send()
     for peer in readable:
         peer.receive()
+        if peer.refusal:
+            raise BrokerGone(f"the broker refused: {peer.refusal}")
