@@ -33,13 +33,13 @@ bench:
 
 # Real brokers under load: docs/guides/bench.md.
 kill soak:
-	tools/setup/ready package dev && $(PY) -m tools.$@ $(ARGS)
+	tools/setup/ready package && $(PY) -m tools.$@ $(ARGS)
 
 full-disk:
-	tools/setup/ready package dev && $(PY) -m tools.full_disk $(ARGS)
+	tools/setup/ready package && $(PY) -m tools.full_disk $(ARGS)
 
 flow:
-	tools/setup/ready package dev && $(PY) -m tools.flow_load $(ARGS)
+	tools/setup/ready package && $(PY) -m tools.flow_load $(ARGS)
 
 build: ready
 	WARREN_REQUIRE_COMPILED=1 $(PY) -m pip wheel --no-deps --wheel-dir dist .

@@ -226,8 +226,8 @@ def main() -> int:
     broker = subject_of(args, "kill").start()
     try:
         series = run(broker, plan)
-    except StartError as error:
-        print(f"the broker did not come up again on what it left: {error}")
+    except (StartError, BenchError, BrokerGone, OSError) as error:
+        print(f"the broker is not to be worked with on what it was left: {error}")
         return 1
     finally:
         broker.stop()
