@@ -14,7 +14,8 @@ killed again while they start), and everything in every queue is looked at:
 What is there stays there for the next rounds; every --empty-every rounds all is acknowledged.
 RabbitMQ forwards dead letters without confirms between its queues and may lose or repeat them in a
 crash: there they are counted apart, unless --strict-letters.
-Exit code 0: all rounds held. 1: one did not (the first such ends the run, unless --go-on).
+Exit code 0: all rounds held. 1: one did not (the first such ends the run, unless --go-on); what
+the broker left then stays for a look, until the next run.
 """
 
 import argparse
@@ -139,7 +140,8 @@ def run_round(
     print(
         f"round {series.rounds + 1}: {how} after {seconds:.2f} s, up in {start_s:.2f} s, "
         f"confirmed {confirmed:,}, acknowledged {acked:,}, there {verdict.present:,}, "
-        f"back in the window {verdict.in_window}, unconfirmed and there {verdict.unconfirmed}: "
+        f"back in the window {verdict.in_window}, unconfirmed and there {verdict.unconfirmed}"
+        f"{f', dead letters excused {verdict.excused}' if verdict.excused else ''}: "
         f"{'ok' if not verdict.faults else verdict.faults}",
         flush=True,
     )
@@ -224,13 +226,17 @@ def main() -> int:
         args.clean_every, args.go_on, args.strict_letters or args.broker == "warren", args.seed,
     )  # fmt: skip
     broker = subject_of(args, "kill").start()
+    keep = True
     try:
         series = run(broker, plan)
+        keep = not series.held
     except (StartError, BenchError, BrokerGone, OSError) as error:
         print(f"the broker is not to be worked with on what it was left: {error}")
         return 1
     finally:
-        broker.stop()
+        broker.stop(keep=keep)
+        if keep:
+            print(f"what the broker left is in {broker.place.folder}")
     if args.json:
         args.json.write_text(json.dumps(series.to_json(), indent=1) + "\n")
     print(

@@ -67,11 +67,12 @@ class Broker:
     def pid(self) -> int:
         return self.process.pid
 
-    def stop(self) -> None:
-        """End the process group and remove the data."""
+    def stop(self, *, keep: bool = False) -> None:
+        """End the process group and remove the data, unless they are to be kept."""
         for process in [self.process, *self.companions]:
             end_group(process)
-        shutil.rmtree(self.place.folder, ignore_errors=True)
+        if not keep:
+            shutil.rmtree(self.place.folder, ignore_errors=True)
 
     def end(self, *, kill: bool, timeout_s: float = RESTART_TIMEOUT_S) -> float:
         """End the process and keep the data: in good order, or at once. The seconds it took."""
