@@ -21,6 +21,15 @@ def test_a_healthy_node_says_so(managed_broker: Managed) -> None:
     assert found == {"status": "ok", "protocol": "amqp"}
 
 
+def test_the_older_check_and_a_slash_at_the_end(managed_broker: Managed) -> None:
+    site = managed_broker
+    (node,) = site.get("/api/nodes/")
+    for path in ("", "/", f"/{node['name']}", f"/{node['name']}/"):
+        assert site.get(f"/api/healthchecks/node{path}") == {"status": "ok"}
+    assert site.ask("GET", "/api/healthchecks/node/other@host").status == 404
+    assert site.ask("GET", "/api/nodes//").status == 404
+
+
 @pytest.mark.rule("O-9.1")
 def test_a_check_that_fails_says_why(managed_broker: Managed) -> None:
     site = managed_broker

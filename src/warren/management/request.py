@@ -22,9 +22,9 @@ QUERY_FIELDS_MAX: Final = 100
 
 
 def segments(raw_path: bytes) -> list[str]:
-    """Return the decoded parts of a path; refuse what is no text."""
+    """Return the decoded parts of a path, one slash at its end or none; refuse what is no text."""
     try:
-        path = raw_path.partition(b"?")[0].decode("ascii")
+        path = raw_path.partition(b"?")[0].decode("ascii").removesuffix("/")
         return [unquote(part, errors="strict") for part in path.split("/")[1:]]
     except UnicodeDecodeError:
         raise not_found() from None

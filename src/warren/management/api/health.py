@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from warren.management.access import May
-from warren.management.answer import Reply, bad_request, said
+from warren.management.answer import Reply, bad_request, not_found, said
 from warren.management.feed import NodeState
 from warren.management.router import Endpoint
 
@@ -79,6 +79,13 @@ async def running(api: "Api", request: "Request") -> Reply:
     return said({"status": "ok"}) if node.running else _failed("the node is stopping")
 
 
+async def running_named(api: "Api", request: "Request") -> Reply:
+    node = await _node(api)
+    if request.named("node") != node.name:
+        raise not_found()
+    return await running(api, request)
+
+
 async def alone(api: "Api", request: "Request") -> Reply:
     await _node(api)
     return said(ALONE)
@@ -95,4 +102,5 @@ ENDPOINTS: Final = (
     Endpoint("GET", f"{CHECKS}/protocol-listener/{{protocol}}", May.ANY, protocol),
     Endpoint("GET", f"{CHECKS}/certificate-expiration/{{within}}/{{unit}}", May.ANY, certificate),
     Endpoint("GET", "/api/healthchecks/node", May.ANY, running),
+    Endpoint("GET", "/api/healthchecks/node/{node}", May.ANY, running_named),
 )
