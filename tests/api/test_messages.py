@@ -139,6 +139,30 @@ def test_rejected_ones_are_dead_lettered_and_others_go_to_consumers(site: Manage
         client.close()
 
 
+def test_messages_that_are_on_the_disk(site: Managed) -> None:
+    """A publish waits until it is safe, and a get until what it takes is in memory."""
+    lazy = {"durable": True, "arguments": {"x-queue-mode": "lazy"}}
+    place = "/api/queues/%2F/lazy"
+    assert site.ask("PUT", place, lazy).status == 201
+    with site.broker.connect() as client:
+        channel = client.channel()
+        channel.confirm_select()
+        for number in range(3000):
+            channel.publish(b"%d" % number, routing_key="lazy", delivery_mode=2)
+        channel.wait_confirms(3000)
+        client.close()
+    kept = {"properties": {"delivery_mode": 2}, "routing_key": "lazy", "payload": "3000"}
+    assert send(site, **kept).json() == {"routed": True}
+    asked = {"ackmode": "ack_requeue_true", "count": 5000, "encoding": "auto"}
+    for _ in range(2):
+        shown = site.ask("POST", f"{place}/get", asked).json()
+        assert [int(one["payload"]) for one in shown] == list(range(3001))
+    shown = site.ask("POST", f"{place}/get", {**asked, "ackmode": "ack_requeue_false"}).json()
+    assert len(shown) == 3001
+    assert site.ask("POST", f"{place}/get", asked).json() == []
+    assert site.ask("DELETE", place).status == 204
+
+
 def test_a_queue_that_is_full_refuses(site: Managed) -> None:
     full = {"arguments": {"x-max-length": 1, "x-overflow": "reject-publish"}}
     assert site.ask("PUT", "/api/queues/%2F/full", full).status == 201

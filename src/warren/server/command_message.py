@@ -5,7 +5,7 @@ unacknowledged until the last one is told; whatever ends it before that brings t
 """
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Final, Literal, final
 
 from msgspec import Meta, Struct
@@ -18,8 +18,8 @@ from warren.queues.ruled import GATE_TRACED
 from warren.security import Access
 from warren.server.as_user import let_go, refusal_of, stand_in
 from warren.server.changing import Args, Name
-from warren.server.control import Code, Command, ControlError, Slices, command, listing
-from warren.server.list_cell import sliced
+from warren.server.control import Code, Command, ControlError, command, stream
+from warren.server.list_cell import SLICE_NS
 from warren.server.view import NodeView
 from warren.session.access import check_access
 from warren.session.channel import Channel
@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from warren.server.node import Node
 
 Text = Annotated[str, Meta(max_length=255)]
-# How often a publish looks whether queues that take their time have answered, and after how long.
+NACK: Final = b"\x00\x3c\x00\x78"
+# How often is looked whether a queue that takes its time is done, and after how long each time.
 LOOK_COUNT: Final = 4000
 LOOK_S: Final = 0.005
 # What is told of one message must fit into a line.
@@ -77,6 +78,7 @@ MessageRow = tuple[int, bool, str, str, int, bytes, bytes]
 class _Messages:
     def __init__(self, node: "Node") -> None:
         self.node = node
+        self.clock = node.clock
 
     async def publish(self, view: NodeView, args: PublishArgs) -> Published:
         alarms = self.node.broker.alarms.in_force()
@@ -92,29 +94,34 @@ class _Messages:
             route = publish(
                 channel.connection, channel, arguments, args.properties, args.payload, None, size
             )
-            await _confirmed(ledger)
+            taken = await _confirmed(channel, ledger)
         except (AmqpError, DecodeError) as refusal:
             raise refusal_of(refusal) from None
         finally:
             # Counts what was done, too.
             channel.end()
             let_go(channel)
-        return Published(routed=any_routed(route.targets), refused=bool(ledger.late_nacks))
+        return Published(routed=any_routed(route.targets), refused=not taken)
 
-    def get(self, view: NodeView, args: GetArgs) -> Slices:
-        return sliced(self._rows(args), self.node.clock)
-
-    def _rows(self, args: GetArgs) -> Iterator[MessageRow]:
+    async def get(self, view: NodeView, args: GetArgs) -> AsyncGenerator[Sequence[MessageRow]]:
         channel = stand_in(self.node, args.user, args.vhost)
         connection = channel.connection
         try:
             check_access(connection, Access.READ, args.queue, "queue")
             queue = existing(connection, args.queue)
+            rows: list[MessageRow] = []
+            until = self.clock.monotonic_ns() + SLICE_NS
             for _ in range(args.count):
-                got = self._take(channel, queue)
+                got = await self._take(channel, queue)
                 if got is None:
                     break
-                yield _row(got, args.truncate)
+                rows.append(_row(got, args.truncate))
+                if self.clock.monotonic_ns() >= until:
+                    yield rows
+                    rows = []
+                    until = self.clock.monotonic_ns() + SLICE_NS
+            if rows:
+                yield rows
             self.node.hub.begin()
             if args.then == "ack":
                 taken = channel.outlet.unacked.take_all()
@@ -130,10 +137,19 @@ class _Messages:
             channel.end()
             let_go(channel)
 
-    def _take(self, channel: Channel, queue: Queue) -> Got | None:
-        """Take one message as basic.get does."""
+    async def _take(self, channel: Channel, queue: Queue) -> Got | None:
+        """Take one message as basic.get does, when it is in memory."""
         self.node.hub.begin()
         got = queue.get()
+        looks = 0
+        while got is None and queue.is_behind():
+            if looks == LOOK_COUNT:
+                raise ControlError(Code.BUSY, "the next message has not been read yet")
+            looks += 1
+            queue.wait_here(channel)
+            await asyncio.sleep(LOOK_S)
+            self.node.hub.begin()
+            got = queue.get()
         if got is None:
             return None
         outlet = channel.outlet
@@ -148,11 +164,13 @@ class _Messages:
         return got
 
 
-async def _confirmed(ledger: ConfirmLedger) -> None:
-    """Wait until every queue has answered; a ledger tells only the peer of its connection."""
+async def _confirmed(channel: Channel, ledger: ConfirmLedger) -> bool:
+    """Wait for what a peer would be told; False if that is a nack."""
     for _ in range(LOOK_COUNT):
-        if not ledger.open:
-            return
+        ledger.flush()
+        if ledger.told and not ledger.open:
+            told = b"".join(channel.connection.output.take())
+            return NACK not in told
         await asyncio.sleep(LOOK_S)
     raise ControlError(Code.BUSY, "a queue has not taken the message yet")
 
@@ -189,4 +207,4 @@ def _row(got: Got, truncate: int) -> MessageRow:
 def commands(node: "Node") -> Iterator[Command]:
     made = _Messages(node)
     yield command("publish", "Publish a message as a user.", PublishArgs, Published, made.publish)
-    yield listing("get", "Take messages from a queue as a user.", GetArgs, made.get)
+    yield stream("get", "Take messages from a queue as a user.", GetArgs, made.get)
