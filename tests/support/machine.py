@@ -135,8 +135,10 @@ class Decoder:
 class Machine:
     """One broker, its clock, and the peers connected to it."""
 
-    def __init__(self, settings: SessionSettings | None = None) -> None:
-        self.clock = FakeClock()
+    def __init__(
+        self, settings: SessionSettings | None = None, clock: FakeClock | None = None
+    ) -> None:
+        self.clock = clock or FakeClock()
         self.random = FakeRandom()
         self.log = FakeLog()
         self.broker = Broker(
@@ -148,6 +150,15 @@ class Machine:
             permissions=Permissions(),
             mechanisms=Mechanisms(),
         )
+        self.settings = settings or SessionSettings()
+        self.begin()
+        self.vhost = self.broker.vhosts["/"]
+        self.outbox = Outbox()
+        self.peers: list[Peer] = []
+        self.connected = 0
+
+    def begin(self) -> None:
+        """What there is before anybody connects."""
         guest = new_user("guest", b"guest", self.random, ("administrator",))
         self.broker.metadata.apply(
             (
@@ -156,11 +167,6 @@ class Machine:
                 PermissionPut(user="guest", vhost="/", configure=".*", write=".*", read=".*"),
             )
         )
-        self.vhost = self.broker.vhosts["/"]
-        self.settings = settings or SessionSettings()
-        self.outbox = Outbox()
-        self.peers: list[Peer] = []
-        self.connected = 0
 
     def peer(self, address: str = "127.0.0.1") -> "Peer":
         """A client that has connected and sent nothing yet."""
@@ -177,15 +183,28 @@ class Machine:
         self.broker.turn.now_ns = self.clock.now_ns
         for _ in range(TURNS_MAX):
             more = self.broker.turn.run()
+            self.before_flush()
             for output in self.outbox.take_dirty():
                 owner = output.owner
-                if isinstance(owner, Peer):
-                    owner.flush()
-                else:
+                if not isinstance(owner, Peer):
                     output.discard()
+                elif not self.keeps_back(owner):
+                    owner.flush()
+            more = self.after_flush() or more
             if not (more or self.broker.turn.queues or self.outbox.dirty):
                 return
         raise AssertionError("turns without end")
+
+    def before_flush(self) -> None:
+        """The turn has ended, nothing of it was sent yet."""
+
+    def keeps_back(self, peer: "Peer") -> bool:
+        """Whether what a peer is about to be told is not stored yet."""
+        return False
+
+    def after_flush(self) -> bool:
+        """Everything was sent; True if there is more to do."""
+        return False
 
     def pass_time(self, seconds: float) -> None:
         """Let time pass and every connection look at the clock."""

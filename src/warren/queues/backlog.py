@@ -120,6 +120,8 @@ class Backlog:
         self.out_octets: i64 = 0
         self.seq: i64 = 0
         self.again = False
+        # Messages of a block.
+        self.block_size: i64 = BLOCK_SIZE
         # Who takes blocks out of memory and brings them back.
         self.paging: Paging | None = None
 
@@ -134,7 +136,7 @@ class Backlog:
             else:
                 tail.clear()
             self.head_index = 0
-        elif len(tail.items) >= BLOCK_SIZE or tail.octets >= BLOCK_OCTETS or tail.sealed:
+        elif len(tail.items) >= self.block_size or tail.octets >= BLOCK_OCTETS or tail.sealed:
             tail = self._extend(tail, seq)
         tail.add(message, seq)
         self.count += 1

@@ -32,10 +32,6 @@ if TYPE_CHECKING:
 
 # What a message in memory costs besides its body, on average.
 MESSAGE_COST: Final[i64] = 240
-# Consumers are read ahead for while fewer than so many messages are in memory before a block that
-# is out, and so many octets of them are read in one go.
-AHEAD: Final[i64] = 2048
-AHEAD_OCTETS: Final[i64] = 1_048_576
 # Messages with large bodies: no more is read ahead than this.
 AHEAD_OCTETS_MAX: Final[i64] = 4_194_304
 # How long a queue rests after a read that failed.
@@ -52,6 +48,7 @@ class Paging:
         self.storage = storage
         self.queue: Queue | None = queue
         self.backlog = backlog
+        backlog.block_size = storage.block_messages
         self.index = index
         # Full blocks of committed or soon committed messages that are to go, in order.
         self.waiting: list[Block] = []
@@ -269,7 +266,7 @@ class Paging:
     def read_ahead(self) -> None:
         """Begin to read what comes next, if little of it is in memory."""
         backlog = self.backlog
-        if self.loading or backlog.outs == 0 or backlog.here >= AHEAD:
+        if self.loading or backlog.outs == 0 or backlog.here >= self.storage.ahead:
             return
         queue = self.queue
         if queue is None or queue.octets_of(backlog.here) > AHEAD_OCTETS_MAX:
@@ -292,7 +289,7 @@ class Paging:
         index = self.index
         assert index is not None
         wanted = Loaded(self, block, self.life)
-        if not self.storage.persistence.read(index, block.first, wanted.ended, AHEAD_OCTETS):
+        if not self.storage.persistence.read(index, block.first, wanted.ended, self.storage.ahead_octets):
             self.loading = False
             self._give_up(block)
 

@@ -12,6 +12,7 @@ from librt.strings import BytesWriter
 from mypy_extensions import i64
 
 from warren.flow.wait import Handle, Kind, Reason, Subject, Wait, WaitBook
+from warren.queues.backlog import BLOCK_SIZE
 from warren.queues.message import Message
 from warren.queues.paging import Paging, message_of
 from warren.queues.timer import Timer
@@ -33,6 +34,10 @@ UNLIMITED: Final[i64] = 1 << 62
 # any more.
 PENDING_MAX: Final[i64] = 32 * 1024 * 1024
 REST_NS: Final[i64] = 1_000_000_000
+# Consumers are read ahead for while fewer than so many messages are in memory before a block that
+# is out, and so many octets of them are read in one go.
+AHEAD: Final[i64] = 2048
+AHEAD_OCTETS: Final[i64] = 1_048_576
 # The store knows a level of a queue by the queue's incarnation and, in these bits, its priority.
 LEVEL_BITS: Final = 8
 # Queues whose share is enforced in one turn.
@@ -102,6 +107,9 @@ class Storage:
         self.epoch_ns: i64 = epoch_ns
         self.resident_octets: i64 = resident_octets
         self.waits = waits or WaitBook()
+        self.block_messages: i64 = BLOCK_SIZE
+        self.ahead = AHEAD
+        self.ahead_octets = AHEAD_OCTETS
         # Memory runs low: transient messages go to page files, too.
         self.pressed = False
         # The disk runs low: nothing that is transient is written to it (DA-2).

@@ -33,6 +33,7 @@ from warren.vhost.change import Change, QueuePut, decoded
 if TYPE_CHECKING:
     from warren.core.seam import Files
     from warren.server.node import Node
+    from warren.vhost import Broker
 
 # How long a stop waits for the disk.
 STOP_WAIT_S: Final = 30.0
@@ -235,19 +236,10 @@ class MessageStore:
         def noted(job: StateJob, error: Exception | None) -> None:
             ended.set_result(error)
 
-        persistence.stop(self._handed_out(), noted)
+        persistence.stop(handed_out_of(self.node.broker), noted)
         error = await ended
         if error is not None:
             self.node.log.event("error", "store.not_closed", {"why": str(error)})
-
-    def _handed_out(self) -> dict[int, list[tuple[int, int]]]:
-        """What comes back as redelivered, by what the store knows the levels by."""
-        found: dict[int, list[tuple[int, int]]] = {}
-        for vhost in self.node.broker.vhosts.values():
-            for queue in vhost.queues.values():
-                if queue.index is not None:
-                    found.update(_handed_out_of(queue))
-        return found
 
 
 def _persistence(owner: MessageStore, recovery: Recovery, end: JournalEnd) -> Persistence:
@@ -264,6 +256,16 @@ def _persistence(owner: MessageStore, recovery: Recovery, end: JournalEnd) -> Pe
         if ident & ((1 << LEVEL_BITS) - 1) == 0 or index.next_seq > 0:
             persistence.indexes[ident] = index
     return persistence
+
+
+def handed_out_of(broker: "Broker") -> dict[int, list[tuple[int, int]]]:
+    """What comes back as redelivered, by what the store knows the levels by."""
+    found: dict[int, list[tuple[int, int]]] = {}
+    for vhost in broker.vhosts.values():
+        for queue in vhost.queues.values():
+            if queue.index is not None:
+                found.update(_handed_out_of(queue))
+    return found
 
 
 def _idents(change: Change) -> list[int]:
