@@ -7,7 +7,8 @@ killed again while they start), and everything in every queue is looked at:
 
 - every message that was confirmed and not acknowledged is there, once, with the body it had;
 - in each queue the messages of one publisher (and priority) are in the order they were published;
-- nothing acknowledged is back, except what was acknowledged within --ack-window of the kill;
+- nothing acknowledged is back, except what the broker had got within --ack-window of the kill (the
+  answer to a call behind the acknowledgement says that it had);
 - nothing is there that was neither there before nor published since, no transient message, nothing
   that was missing after an earlier kill.
 
@@ -200,8 +201,9 @@ def parse() -> argparse.Namespace:
         help="mean time of the load before a kill (default: 1; each is 0.2 to 1.8 of it)",
     )  # fmt: skip
     parser.add_argument(
-        "--ack-window", type=float, default=0.5, metavar="S",
-        help="what was acknowledged so shortly before the kill may be back (default: 0.5)",
+        "--ack-window", type=float, default=0.0, metavar="S",
+        help="what was acknowledged so shortly before the kill may be back (default: 0.5; of "
+        "RabbitMQ, which writes acknowledgements when it has time, 10)",
     )  # fmt: skip
     parser.add_argument(
         "--during-start", type=float, default=0.1, metavar="P",
@@ -221,8 +223,9 @@ def parse() -> argparse.Namespace:
 
 def main() -> int:
     args = parse()
+    window_s = args.ack_window or (0.5 if args.broker == "warren" else 10.0)
     plan = Plan(
-        args.kills, args.seconds, args.ack_window, args.during_start, args.empty_every,
+        args.kills, args.seconds, window_s, args.during_start, args.empty_every,
         args.clean_every, args.go_on, args.strict_letters or args.broker == "warren", args.seed,
     )  # fmt: skip
     broker = subject_of(args, "kill").start()

@@ -1,17 +1,20 @@
 """The traffic of the kill proof: which queues there are, who publishes where, who consumes.
 
 Publishers send as fast as their window of confirms allows. A consumer acknowledges twenty at a
-time, gives every 97th message back, and keeps the last ones unacknowledged. All of it runs on one
-loop without threads, so that what was known when is known exactly.
+time, gives every 97th message back, and keeps the last ones unacknowledged. An acknowledgement has
+no answer, so a call follows it on the channel: its answer says when the broker had it. All of it
+runs on one loop without threads, so that what was known when is known exactly.
 """
 
+import struct
 import time
+from collections import deque
 from dataclasses import dataclass, field
 from typing import Final
 
 from tools.proof.book import Book
 from tools.proof.message import body_of, ident_in, ident_of, properties, publish
-from tools.proof.peer import BrokerGone, Confirm, Delivery, Peer, link_to, pump
+from tools.proof.peer import BrokerGone, Confirm, Delivery, Notice, Peer, link_to, pump
 from warren.bench import frame
 
 WINDOW: Final = 500
@@ -22,8 +25,9 @@ ACK_EVERY: Final = 20
 GIVE_BACK_EVERY: Final = 97
 PRIORITIES: Final = 3
 FAN_OUT: Final = "proof-fan"
-# The acks of a turn before this one are with the broker, not in a buffer of ours.
 TURN_S: Final = 0.005
+# An acknowledgement that the broker may not have seen yet.
+NOT_YET: Final = float("inf")
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,11 +188,14 @@ class Consumer:
         self.peer.consume(queue)
         self.book = book
         self.unacked: list[tuple[int, int]] = []
+        self.asked: deque[list[int]] = deque()
         self.count = 0
         self.spoilt = 0
 
     def take(self) -> None:
         for event in self.peer.take():
+            if isinstance(event, Notice) and event.number == frame.QOS_OK:
+                self.on_answer()
             if not isinstance(event, Delivery):
                 continue
             self.count += 1
@@ -206,9 +213,16 @@ class Consumer:
     def acknowledge(self) -> None:
         chosen, self.unacked = self.unacked[:ACK_EVERY], self.unacked[ACK_EVERY:]
         self.peer.ack(chosen[-1][0], multiple=True)
-        now_s = time.monotonic()
+        self.peer.method(frame.QOS, struct.pack(">IHB", 0, PREFETCH, 0))
         for _, ident in chosen:
-            self.book.acknowledge(ident, now_s)
+            self.book.acknowledge(ident, NOT_YET)
+        self.asked.append([ident for _, ident in chosen])
+
+    def on_answer(self) -> None:
+        """The broker had the acknowledgements before this."""
+        now_s = time.monotonic()
+        for ident in self.asked.popleft():
+            self.book.acked_at[ident] = now_s
 
 
 class Traffic:
