@@ -151,7 +151,11 @@ def test_messages_that_are_on_the_disk(site: Managed) -> None:
             channel.publish(b"%d" % number, routing_key="lazy", delivery_mode=2)
         channel.wait_confirms(3000)
         client.close()
-    kept: dict[str, Any] = {"properties": {"delivery_mode": 2}, "routing_key": "lazy", "payload": "3000"}
+    kept: dict[str, Any] = {
+        "properties": {"delivery_mode": 2},
+        "routing_key": "lazy",
+        "payload": "3000",
+    }
     assert send(site, **kept).json() == {"routed": True}
     asked = {"ackmode": "ack_requeue_true", "count": 5000, "encoding": "auto"}
     for _ in range(2):
