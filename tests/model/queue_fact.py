@@ -26,6 +26,8 @@ class Rules:
     auto_delete: bool = False
     quorum: bool = False
     limit: int | None = None
+    durable: bool = False
+    lazy: bool = False
 
     def arguments(self) -> dict[str, Any]:
         found = {
@@ -40,6 +42,7 @@ class Rules:
             "x-single-active-consumer": self.single or None,
             "x-queue-type": "quorum" if self.quorum else None,
             "x-delivery-limit": self.limit,
+            "x-queue-mode": "lazy" if self.lazy else None,
         }
         return {name: value for name, value in found.items() if value is not None}
 
@@ -82,6 +85,7 @@ class Letter:
     bcc: tuple[str, ...] = ()
     deaths: tuple[Death, ...] = ()
     first: Death | None = None
+    persistent: bool = False
 
     def keys(self) -> tuple[str, ...]:
         return (self.key, *self.cc, *self.bcc)
@@ -98,6 +102,8 @@ class Letter:
         found: dict[str, Any] = {"message_id": str(self.number)}
         if headers:
             found["headers"] = headers
+        if self.persistent:
+            found["delivery_mode"] = 2
         if self.priority is not None:
             found["priority"] = self.priority
         if self.expiration is not None:

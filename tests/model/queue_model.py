@@ -11,6 +11,7 @@ that were seen; a delivery that is wrong, missing or too many is a `Mismatch`.
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
+from random import Random
 from typing import Any, Final
 
 from tests.model.queue_fact import Consumer, Death, Entry, Letter, Out, Rules, Seen, Where
@@ -101,6 +102,13 @@ class Model:
         self.dead: list[tuple[Queue, Letter, str]] = []
         self.burying = False
         self.acting: set[str] = set()
+        # Messages that are on the disk only, by queue and place: nothing happens to them, nor
+        # behind them, before the step is done otherwise.
+        self.away: set[tuple[str, int]] = set()
+        # Draws which queue does its next small thing, instead of all of them in turn.
+        self.random: Random | None = None
+        # What the step itself does is not done yet.
+        self.turns_later = True
 
     def step(self, seen: Iterable[Seen], turns: list[str]) -> "Model":
         """Return a copy for the next step, which has to explain what was seen."""
@@ -179,7 +187,11 @@ class Model:
 
     def settle(self) -> None:
         """Let every queue do what is to be done now, until nothing is left."""
+        self.turns_later = False
         self.forget_unable()
+        if self.random is not None:
+            self.settle_piecemeal(self.random)
+            return
         moved = True
         while moved:
             order = [name for name in self.turns if name in self.queues]
@@ -189,12 +201,62 @@ class Model:
                 # A queue that was unused for too long goes on the way.
                 moved |= name in self.queues and self.act(self.queues[name])
 
+    def settle_piecemeal(self, random: Random) -> None:
+        """The same, one small thing of any queue after the other."""
+        moved = True
+        while moved:
+            moved = False
+            names = list(self.queues)
+            random.shuffle(names)
+            for name in names:
+                if name in self.queues and self.act_once(self.queues[name]):
+                    moved = True
+                    break
+
+    def act_once(self, queue: Queue) -> bool:
+        if queue.rules.expires_ms is not None and self.unused_at(queue) <= self.now:
+            self.delete(queue)
+            return True
+        entry = self.next_here(queue)
+        if entry is None:
+            return self.bring(queue)
+        if queue.rules.overflow == "drop-head" and queue.is_over(0, 0):
+            queue.ready.remove(entry)
+            self.drop(queue, entry.letter, "maxlen")
+            return True
+        if entry.expires is not None and entry.expires <= self.now:
+            queue.ready.remove(entry)
+            self.drop(queue, entry.letter, "expired")
+            return True
+        if self.candidates(queue):
+            self.deliver(queue, entry)
+            return True
+        return False
+
+    def next_here(self, queue: Queue) -> Entry | None:
+        """The head, unless it is on the disk only."""
+        entry = queue.head()
+        if entry is None or (queue.name, entry.place) in self.away:
+            return None
+        return entry
+
+    def bring(self, queue: Queue) -> bool:
+        """Have what is away in memory; False if nothing was."""
+        away = {each for each in self.away if each[0] == queue.name}
+        self.away -= away
+        return any((queue.name, entry.place) in away for entry in queue.ready)
+
     def act(self, queue: Queue) -> bool:
         """Do what one queue has to do; what comes of that does not make it begin again."""
         if queue.name in self.acting:
             return False
         self.acting.add(queue.name)
         moved = self.hand_out(queue)
+        is_there = self.queues.get(queue.name) is queue
+        if is_there and not self.turns_later and self.bring(queue):
+            self.trim(queue)
+            self.hand_out(queue)
+            moved = True
         self.acting.discard(queue.name)
         return moved
 
@@ -203,7 +265,7 @@ class Model:
             self.delete(queue)
             return True
         moved = self.expire(queue)
-        while (entry := queue.head()) and self.candidates(queue):
+        while (entry := self.next_here(queue)) and self.candidates(queue):
             self.deliver(queue, entry)
             self.expire(queue)
             moved = True
@@ -212,7 +274,11 @@ class Model:
     def expire(self, queue: Queue) -> bool:
         """TT-3: only what stands at the head."""
         moved = False
-        while (entry := queue.head()) and entry.expires is not None and entry.expires <= self.now:
+        while (
+            (entry := self.next_here(queue))
+            and entry.expires is not None
+            and entry.expires <= self.now
+        ):
             queue.ready.remove(entry)
             self.drop(queue, entry.letter, "expired")
             moved = True
@@ -233,8 +299,9 @@ class Model:
     def trim(self, queue: Queue) -> None:
         """LE-2."""
         while queue.rules.overflow == "drop-head" and queue.is_over(0, 0):
-            entry = queue.head()
-            assert entry is not None
+            entry = self.next_here(queue)
+            if entry is None:
+                break
             queue.ready.remove(entry)
             self.drop(queue, entry.letter, "maxlen")
 
@@ -413,6 +480,10 @@ class Model:
         queue = self.queues[name]
         queue.used = self.now
         self.expire(queue)
+        if queue.ready and self.next_here(queue) is None:
+            # The client waits until the message is in memory.
+            self.bring(queue)
+            self.expire(queue)
         entry = queue.head()
         if entry is None:
             self.tell(where, "basic.get-empty")
@@ -484,6 +555,40 @@ class Model:
         else:
             self.tell(where, "queue.delete-ok", message_count=len(queue.ready))
             self.delete(queue)
+
+    # -- what a node does ------------------------------------------------------------------------
+
+    def restart(self, *, clean: bool) -> None:
+        """IX-14 to IX-17: what is persistent in durable queues is there, in order.
+
+        Nobody is connected; before a clean stop all clients have gone.
+        """
+        for queue in list(self.queues.values()):
+            if not (queue.rules.durable or queue.rules.quorum):
+                queue.consumers = []
+                self.delete(queue)
+                continue
+            outs = [out for each in self.channels.values() for out in each.out.values()]
+            entries = queue.ready + [out.entry for out in outs if self.is_of(out, queue)]
+            queue.ready = sorted(
+                (
+                    # A count of returns is not stored.
+                    replace(entry, again=entry.again or not clean, returns=0)
+                    for entry in entries
+                    if entry.letter.persistent
+                ),
+                key=lambda entry: entry.place,
+            )
+            queue.consumers, queue.owed, queue.active = [], {}, 0
+            queue.used = self.now
+        for where, channel in self.channels.items():
+            self.channels[where] = Channel(channel.confirms)
+        for name in [*self.turns, *self.queues]:
+            if name in self.queues:
+                self.trim(self.queues[name])
+
+    def is_of(self, out: Out, queue: Queue) -> bool:
+        return out.queue == queue.name and out.incarnation == queue.incarnation
 
     def is_there(self, out: Out) -> bool:
         queue = self.queues.get(out.queue)

@@ -9,8 +9,9 @@ so that nothing is due at the same time by accident.
 
 import itertools
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
+from random import Random
 from typing import Any, Final
 
 import pytest
@@ -104,9 +105,13 @@ def make_rules(
 
 
 class Queues(RuleBasedStateMachine):
+    # How much later each step is than the one before.
+    tick_ns = 1
+    rules_of_grave = Rules()
+
     def __init__(self) -> None:
         super().__init__()
-        self.machine = Machine()
+        self.machine = self.make_machine()
         self.model = Model(self.machine.clock.now_ns, self.target_order)
         self.peers: list[Peer] = []
         # The last delivery tag of each channel.
@@ -116,8 +121,18 @@ class Queues(RuleBasedStateMachine):
         for place in range(3):
             self.peers.append(self.machine.client())
             self.open_all(place)
-        self.do(self.declare, WITNESS, GRAVE, Rules())
+        self.do(self.declare, WITNESS, GRAVE, self.rules_of_grave)
         self.do(self.consume, WITNESS, GRAVE, "w", True, False, 0)
+
+    def make_machine(self) -> Machine:
+        return Machine()
+
+    def is_persistent(self, number: int) -> bool:
+        return False
+
+    def away(self) -> set[tuple[str, int]]:
+        """The messages that are on the disk only, by queue and place."""
+        return set()
 
     def open_all(self, place: int) -> None:
         for where in (*CHANNELS, WITNESS, TX):
@@ -144,13 +159,14 @@ class Queues(RuleBasedStateMachine):
     # -- one step --------------------------------------------------------------------------------
 
     def do(
-        self, action: Callable[..., Apply | tuple[Apply, ...]], *arguments: Any, after_ns: int = 1
+        self, action: Callable[..., Apply | tuple[Apply, ...]], *arguments: Any, after_ns: int = -1
     ) -> None:
         """Do it, see what everybody is sent, and find the order of queues that explains it."""
         self.failed = True
         clock = self.machine.clock
-        clock.now_ns += after_ns
+        clock.now_ns += after_ns if after_ns >= 0 else self.tick_ns
         self.machine.broker.turn.now_ns = clock.now_ns
+        away = self.away()
         applies = action(*arguments)
         if not isinstance(applies, tuple):
             applies = (applies,)
@@ -159,9 +175,12 @@ class Queues(RuleBasedStateMachine):
         # Most often what was seen first was done first.
         likely = list(dict.fromkeys(self.queue_of(each) for each in seen))
         orders = [likely, *map(list, itertools.permutations(self.model.queues))]
-        for apply, turns in itertools.product(applies, orders):
+        tries = [(None, apply, turns) for apply in applies for turns in orders]
+        for random, apply, turns in itertools.chain(tries, self.other_tries(applies, orders)):
             model = self.model.step(seen, turns)
             model.now = clock.now_ns
+            model.away = set(away)
+            model.random = random
             try:
                 apply(model)
                 model.settle()
@@ -179,6 +198,12 @@ class Queues(RuleBasedStateMachine):
                 self.peers[where[0]].send(where[1], "channel.close-ok")
             if name.startswith("channel.close"):
                 self.open(where)
+
+    def other_tries(
+        self, applies: tuple[Apply, ...], orders: list[list[str]]
+    ) -> Iterator[tuple[Random, Apply, list[str]]]:
+        """When queues wait for the disk, what several of them do comes in any order."""
+        return iter(())
 
     def queue_of(self, seen: Seen) -> str:
         consumer = self.model.channels[seen.where].consumers.get(seen.consumer_tag)
@@ -233,7 +258,7 @@ class Queues(RuleBasedStateMachine):
     def declare(self, where: Where, name: str, rules: Rules) -> Apply:
         if name in self.model.queues:
             rules = self.model.queues[name].rules
-        arguments, durable = rules.arguments(), rules.quorum
+        arguments, durable = rules.arguments(), rules.quorum or rules.durable
         options = {"durable": durable, "auto_delete": rules.auto_delete, "arguments": arguments}
         self.feed(where, method(where[1], "queue.declare", queue=name, **options))
         return lambda model: model.declare(where, name, rules)
@@ -374,7 +399,7 @@ class Queues(RuleBasedStateMachine):
             for where in order:
                 model.end_channel(where)
 
-        ended = [where for where in CHANNELS if where[0] == place]
+        ended = [where for where in self.model.channels if where[0] == place]
         return tuple(partial(apply, order) for order in itertools.permutations(ended))
 
     def purge(self, where: Where, name: str) -> Apply:
@@ -397,6 +422,9 @@ class Queues(RuleBasedStateMachine):
         bound=st.sets(every(("amq.fanout", "amq.direct"), (*NAMES, GRAVE), ("k",))),
     )
     def begin(self, rules: tuple[Rules, ...], bound: set[tuple[str, str, str]]) -> None:
+        self.begin_with(rules, bound)
+
+    def begin_with(self, rules: tuple[Rules, ...], bound: set[tuple[str, str, str]]) -> None:
         for place, (name, each) in enumerate(zip(NAMES, rules, strict=True)):
             self.declare_with(TX, name, each, place)
         for exchange, name, key in sorted(bound):
@@ -420,7 +448,13 @@ class Queues(RuleBasedStateMachine):
         for _ in range(count):
             self.number += 1
             cc, bcc = extra[:1], extra[1:]
-            found.append(Letter(self.number, *target, size, priority, expiration, cc, bcc))
+            persistent = self.is_persistent(self.number)
+            found.append(
+                Letter(
+                    self.number, *target, size, priority, expiration, cc, bcc,
+                    persistent=persistent,
+                )  # fmt: skip
+            )
         return found
 
     @rule(
@@ -453,8 +487,8 @@ class Queues(RuleBasedStateMachine):
         due = self.due(now + late_ms * MS)
         queue = self.model.queues[name]
         if set(due) - {name} or self.model.unused_at(queue) <= now + late_ms * MS:
-            return 1
-        return late_ms * MS + 1
+            return self.tick_ns
+        return late_ms * MS + self.tick_ns
 
     def due(self, at_ns: int) -> dict[str, int]:
         events = {name: self.model.next_event(queue) for name, queue in self.model.queues.items()}
@@ -518,6 +552,9 @@ class Queues(RuleBasedStateMachine):
     @rule(name=st.sampled_from(NAMES), what=every((TX, *CHANNELS), (0, 1, 2, 3), (False, True),
           (False, True)), rules=rules_of_queues())  # fmt: skip
     def renew(self, name: str, what: tuple[Any, ...], rules: Rules) -> None:
+        self.renew_with(name, what, rules)
+
+    def renew_with(self, name: str, what: tuple[Any, ...], rules: Rules) -> None:
         """Purge, delete, declare again."""
         where, way, if_unused, if_empty = what
         if way == 0 and name in self.model.queues:

@@ -180,6 +180,8 @@ class StoredMachine(Machine):
         self.notebook = notebook or Notebook()
         self.fresh = notebook is None
         self.hub = StandIn()
+        # The disk runs low: paging stops (PG-3).
+        self.disk_low = False
         super().__init__(settings, clock)
 
     def begin(self) -> None:
@@ -244,6 +246,7 @@ class StoredMachine(Machine):
     def low_memory(self, used: int, *, limit: int = 100, ratio: float = 0.5) -> None:
         """Have the queues share what is left of memory, as the node does at an interval."""
         share = self.messages.share
+        self.storage.disk_low = self.disk_low
         assert share is not None
         share.look(used=used, limit=limit, ratio=ratio, seconds=1.0)
         self.turn()
