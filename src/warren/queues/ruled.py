@@ -368,6 +368,9 @@ class Ruled:
     def _arm(self) -> None:
         queue = self.queue
         if not self._is_here():
+            if queue.gate & GATE_EXPIRY:
+                # It has to be in memory for anybody to know when it expires.
+                self.read_ahead()
             return
         at_ns = self._first().first().expires_at
         timer = self.timer
