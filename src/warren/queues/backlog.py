@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, final
 from librt.vecs import append, vec
 from mypy_extensions import i64, mypyc_attr
 
+from warren.protocol.properties import P_PERSISTENT
 from warren.queues.message import Message
 from warren.queues.turn import Chore
 
@@ -50,8 +51,9 @@ class Block:
         # Nothing is added any more.
         self.sealed = False
         self.place: i64 = HERE
-        # Octets of the bodies.
+        # Octets of the bodies, and of those the persistent ones'.
         self.octets: i64 = 0
+        self.kept: i64 = 0
         # Of a block that is out: how many messages, and the id of the last.
         self.out: i64 = 0
         self.last: i64 = 0
@@ -79,6 +81,8 @@ class Block:
             self.seqs = append(self.seqs, seq)
         items.append(message)
         self.octets += message.size
+        if message.traits & P_PERSISTENT != 0:
+            self.kept += message.size
 
     def _spread(self, count: i64) -> None:
         """The ids do not follow each other any more: have each of them."""
@@ -94,6 +98,7 @@ class Block:
         """Begin anew: nothing in it waits any more."""
         self.items.clear()
         self.octets = 0
+        self.kept = 0
         self.again = False
         if self.sparse:
             self.sparse = False
@@ -184,6 +189,27 @@ class Backlog:
         head = self.head
         return head.first if head.place != HERE else head.seq_at(self.head_index)
 
+    def kept_octets(self) -> i64:
+        """The octets of the persistent messages that wait."""
+        if self.count == 0:
+            return 0
+        head = self.head
+        octets: i64 = 0
+        if head.place == HERE:
+            index = self.head_index
+            while index < len(head.items):
+                message = head.items[index]
+                if message is not None and message.traits & P_PERSISTENT != 0:
+                    octets += message.size
+                index += 1
+        else:
+            octets = head.kept
+        block = head.next
+        while block is not None:
+            octets += block.kept
+            block = block.next
+        return octets
+
     def drop_all(self) -> Block | None:
         """Empty the chain and return its blocks, for the caller to free in slices."""
         if self.count == 0:
@@ -230,6 +256,7 @@ class Backlog:
         head.sparse = rest.sparse
         head.first = rest.first
         head.octets = rest.octets
+        head.kept = rest.kept
         self.head_index = 0
 
     def take_out(self, block: Block, place: i64) -> None:
@@ -250,6 +277,7 @@ class Backlog:
         """Make two neighbours that are out one."""
         before.out += block.out
         before.octets += block.octets
+        before.kept += block.kept
         before.last = block.last
         before.next = block.next
         if self.tail is block:
@@ -276,6 +304,8 @@ class Backlog:
         self.count -= gone - count
         block.out = left
         block.octets = octets
+        # Only in the store there is a part of a block.
+        block.kept = octets
         if left > 0:
             if before is not None:
                 before.next = block

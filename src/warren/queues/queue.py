@@ -246,6 +246,7 @@ class Queue(QueueRef):
         block.out = index.live
         block.last = index.next_seq - 1
         block.octets = index.live_bytes
+        block.kept = index.live_bytes
         backlog.begin_out(block)
         paging.last_out = block
         paging.again_below = index.next_seq
@@ -604,7 +605,7 @@ class Queue(QueueRef):
             if item.message.traits & P_PERSISTENT != 0:
                 index.finish(item.seq, item.message.size, item.message.place)
         if backlog.count > 0:
-            index.settle_all_from(backlog.first_seq())
+            index.settle_from(backlog.first_seq(), backlog.kept_octets())
 
     def close(self) -> list[Consumer]:
         """End this incarnation; return the consumers that were cut off, for them to be told."""

@@ -313,19 +313,6 @@ class QueueIndex:
 
         Their places in the message store are released in time; the caller releases none of them.
         """
-        self.write_run()
-        self.live_bytes -= body_bytes
-        flags: i64 = 0
-        if self.stored_live > 0 and self._has_stored(seq):
-            self.owe(seq, self.next_seq)
-            flags = OWED
-        else:
-            self.replay_settled(seq, self.next_seq - seq)
-        self.journal.settle(self.ident, seq, self.next_seq - seq, body_bytes, flags)
-        self._join_batch()
-
-    def settle_all_from(self, seq: i64) -> None:
-        """All live ids from this one on are settled, whatever their bodies: a purge."""
         before = self.live
         self.write_run()
         flags: i64 = 0
@@ -334,13 +321,10 @@ class QueueIndex:
             flags = OWED
         else:
             self.replay_settled(seq, self.next_seq - seq)
-        gone = before - self.live
-        if gone == 0:
+        if self.live == before:
             return
-        # What is left is out with consumers; about so many octets of all are theirs.
-        octets = self.live_bytes if self.live == 0 else self.live_bytes // before * gone
-        self.live_bytes -= octets
-        self.journal.settle(self.ident, seq, self.next_seq - seq, octets, flags)
+        self.live_bytes -= body_bytes
+        self.journal.settle(self.ident, seq, self.next_seq - seq, body_bytes, flags)
         self._join_batch()
 
     def first_live(self) -> i64:
