@@ -11,7 +11,6 @@ that were seen; a delivery that is wrong, missing or too many is a `Mismatch`.
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from random import Random
 from typing import Any, Final
 
 from tests.model.queue_fact import Consumer, Death, Entry, Letter, Out, Rules, Seen, Where
@@ -105,8 +104,6 @@ class Model:
         # Messages that are on the disk only, by queue and place: nothing happens to them, nor
         # behind them, before the step is done otherwise.
         self.away: set[tuple[str, int]] = set()
-        # Draws which queue does its next small thing, instead of all of them in turn.
-        self.random: Random | None = None
         # What the step itself does is not done yet.
         self.turns_later = True
 
@@ -189,9 +186,6 @@ class Model:
         """Let every queue do what is to be done now, until nothing is left."""
         self.turns_later = False
         self.forget_unable()
-        if self.random is not None:
-            self.settle_piecemeal(self.random)
-            return
         moved = True
         while moved:
             order = [name for name in self.turns if name in self.queues]
@@ -201,25 +195,51 @@ class Model:
                 # A queue that was unused for too long goes on the way.
                 moved |= name in self.queues and self.act(self.queues[name])
 
-    def settle_piecemeal(self, random: Random) -> None:
-        """The same, one small thing of any queue after the other."""
-        moved = True
-        while moved:
-            moved = False
-            names = list(self.queues)
-            random.shuffle(names)
-            for name in names:
-                if name in self.queues and self.act_once(self.queues[name]):
+    def explain(self, compare: Callable[["Model"], None], budget: list[int]) -> "Model | None":
+        """Find an order of small things, of any queue each, that explains what was seen."""
+        self.turns_later = False
+        moved = False
+        for name in self.queues:
+            for whole in (True, False):
+                budget[0] -= 1
+                if budget[0] < 0:
+                    return None
+                new = self.fork()
+                try:
+                    new.forget_unable()
+                    if not new.act_once(new.queues[name], whole):
+                        break
+                except Mismatch:
                     moved = True
-                    break
+                    continue
+                moved = True
+                found = new.explain(compare, budget)
+                if found is not None:
+                    return found
+        if not moved:
+            try:
+                compare(self)
+            except Mismatch:
+                return None
+            return self
+        return None
 
-    def act_once(self, queue: Queue) -> bool:
+    def fork(self) -> "Model":
+        """Return a copy in the middle of a step."""
+        new = self.step(self.seen, self.turns)
+        new.told = list(self.told)
+        new.answers = {where: dict(each) for where, each in self.answers.items()}
+        new.away = set(self.away)
+        new.turns_later = self.turns_later
+        return new
+
+    def act_once(self, queue: Queue, whole: bool) -> bool:
         if queue.rules.expires_ms is not None and self.unused_at(queue) <= self.now:
             self.delete(queue)
             return True
         entry = self.next_here(queue)
         if entry is None:
-            return self.bring(queue)
+            return self.bring(queue) if whole else self.bring_one(queue)
         if queue.rules.overflow == "drop-head" and queue.is_over(0, 0):
             queue.ready.remove(entry)
             self.drop(queue, entry.letter, "maxlen")
@@ -245,6 +265,15 @@ class Model:
         away = {each for each in self.away if each[0] == queue.name}
         self.away -= away
         return any((queue.name, entry.place) in away for entry in queue.ready)
+
+    def bring_one(self, queue: Queue) -> bool:
+        """Have the head in memory, if others are away as well."""
+        away = [each for each in self.away if each[0] == queue.name]
+        head = queue.head()
+        if head is None or len(away) < 2:
+            return False
+        self.away.discard((queue.name, head.place))
+        return True
 
     def act(self, queue: Queue) -> bool:
         """Do what one queue has to do; what comes of that does not make it begin again."""

@@ -7,9 +7,7 @@ is in its durable queues again.
 """
 
 import os
-from collections.abc import Iterator
 from dataclasses import replace
-from random import Random
 from typing import Any, Final
 
 import pytest
@@ -39,8 +37,6 @@ from warren.vhost.change import PolicyDelete, PolicyPut
 
 SEQUENCES: Final = int(os.environ.get("WARREN_TEST_EXAMPLES", "60"))
 STEPS: Final = 60
-# Orders that are tried when what several queues did together is not explained otherwise.
-TRIES: Final = 300
 MIXES: Final = ("all", "most", "some", "none")
 
 
@@ -104,13 +100,6 @@ class StoredQueues(Queues):
                     (name, entry.place) for entry, away in zip(ranked, flags, strict=True) if away
                 }
         return found
-
-    def other_tries(
-        self, applies: tuple[Apply, ...], orders: list[list[str]]
-    ) -> Iterator[tuple[Random, Apply, list[str]]]:
-        for number in range(TRIES):
-            random = Random(number)
-            yield random, random.choice(applies), random.choice(orders)
 
     def do(self, *arguments: Any, **options: Any) -> None:
         super().do(*arguments, **options)
