@@ -127,7 +127,7 @@ class ConfirmLedger(Waiter):
         # What was refused above it is told with those before it: then each number is told once.
         nacks = sorted({number for number in self.late_nacks if number <= most})
         refused_now = set(nacks)
-        ready = {number for number in self.late_acks if number <= most}
+        ready = {number for number in self.late_acks if number <= most} - refused_now
         number = int(self.told) + 1
         while number <= most:
             if number not in self.open and number not in refused_now:
