@@ -214,13 +214,20 @@ class Connection:
         ticket = i64(self.broker.metadata.ticket_of(self.vhost().name, name))
         output.hold = max(output.hold, ticket)
 
-    def hold_for_store(self) -> None:
-        """Answer when everything that was written down so far is on the disk (TX-3)."""
+    def hold_for_store(self) -> bool:
+        """Answer when everything that was written down so far is on the disk (TX-3).
+
+        False if it never will be.
+        """
         storage = self.broker.turn.storage
-        if storage is not None:
-            batch = storage.open_batch()
-            if batch > 0:
-                self.output.hold_batch = max(self.output.hold_batch, batch)
+        if storage is None:
+            return True
+        if storage.journal.broken:
+            return False
+        batch = storage.open_batch()
+        if batch > 0:
+            self.output.hold_batch = max(self.output.hold_batch, batch)
+        return True
 
     # -- octets in -----------------------------------------------------------------------------
 

@@ -60,9 +60,8 @@ def on_commit(connection: "Connection", channel: Channel) -> None:
             channel.outlet.release(settlement.deliveries)
         else:
             reject(channel, settlement.deliveries, settlement.requeue)
-    if refused:
+    if refused or not connection.hold_for_store():
         raise AmqpError(reply.PRECONDITION_FAILED, "partial tx completion")
-    connection.hold_for_store()
     connection.output.write(frame(1, channel.number, TX_COMMIT_OK))
 
 
