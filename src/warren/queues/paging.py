@@ -34,10 +34,10 @@ if TYPE_CHECKING:
 MESSAGE_COST: Final[i64] = 240
 # Messages with large bodies: no more is read ahead than this.
 AHEAD_OCTETS_MAX: Final[i64] = 4_194_304
+# Blocks that leave in one go.
+SLICE: Final = 64
 # How long a queue rests after a read that failed.
 REST_NS: Final[i64] = 1_000_000_000
-# Blocks that leave in one slice of a turn.
-SLICE_BLOCKS: Final = 32
 
 
 @final
@@ -64,8 +64,6 @@ class Paging:
         self.again_below: i64 = 0
         # After a clean stop the runs of those that were: first id, id behind the last.
         self.again_runs: list[tuple[int, int]] | None = None
-        # What blocks cost that are on their way to page files.
-        self.writing: i64 = 0
         self.reads: i64 = 0
         self.writes: i64 = 0
 
@@ -81,6 +79,8 @@ class Paging:
         self.loading = False
         self.waiting = []
         self.last_out = None
+        self.again_below = 0
+        self.again_runs = None
 
     def drop_pages(self) -> None:
         """The pages of all blocks are not needed any more."""
@@ -149,6 +149,7 @@ class Paging:
         queue = self.queue
         if queue is None:
             return
+        block.lsn = 0
         if block is backlog.head and queue.rules.lazy:
             backlog.trim_head()
         elif block is backlog.head:
@@ -170,42 +171,44 @@ class Paging:
         queue.out_octets += block.octets
 
     def reduce(self, most: i64) -> bool:
-        """Have some blocks leave, if what is in memory costs more than this; True for more."""
+        """Have blocks leave until what is in memory costs no more than this.
+
+        A slice at a time: True if more could leave now.
+        """
         queue = self.queue
-        if queue is None:
-            return False
-        excess = self.cost() - self.leaving() - most
-        if excess <= 0:
+        excess = self.cost() - most
+        if queue is None or excess <= 0:
             return False
         found = self._resident(excess)
-        left = len(found) > SLICE_BLOCKS
-        if left:
-            found = found[len(found) - SLICE_BLOCKS :]
-        for block in found:
+        some = found[-SLICE:]
+        went = 0
+        for block in some:
             block.sealed = True
             if self.index is not None and all_persistent(block, self.backlog):
                 self._wait(block)
-            else:
+            elif block is not self.backlog.head:
                 self.write(block)
-        return left
-
-    def leaving(self) -> i64:
-        """What blocks cost that are about to leave."""
-        cost: i64 = self.writing
-        for block in self.waiting:
-            cost += block.octets + len(block.items) * MESSAGE_COST
-        return cost
+            if block.place != HERE or block.lsn != 0:
+                went += 1
+        return went > 0 and len(found) > len(some)
 
     def _resident(self, excess: i64) -> list[Block]:
-        """The full blocks in memory behind the head, those farthest from it, in order."""
+        """The blocks in memory that may leave, those farthest from the head, in order."""
         blocks: list[Block] = []
-        head = self.backlog.head
-        at = head.next
-        while at is not None:
-            if at.place == HERE and at.items and at.lsn == 0:
-                blocks.append(at)
-            at = at.next
         left = excess
+        queue = self.queue
+        lazy = queue is not None and queue.rules.lazy
+        at: Block | None = self.backlog.head
+        if not lazy and at is not None:
+            at = at.next
+        while at is not None:
+            if at.place == HERE and at.items:
+                if at.lsn == 0:
+                    blocks.append(at)
+                else:
+                    # It is on its way.
+                    left -= at.octets + len(at.items) * MESSAGE_COST
+            at = at.next
         first = len(blocks)
         while first > 0 and left > 0:
             first -= 1
@@ -232,7 +235,6 @@ class Paging:
             return
         block.lsn = -1
         self.writes += len(block.items)
-        self.writing += block.octets + len(block.items) * MESSAGE_COST
         self.storage.write_page(PageWrite(self._encode(block), Written(self, block, self.life)))
 
     def _encode(self, block: Block) -> bytes:
@@ -250,7 +252,6 @@ class Paging:
     def on_written(self, block: Block, life: i64, page: PageWrite, error: Exception | None) -> None:
         """A block is in a page file."""
         block.lsn = 0
-        self.writing -= block.octets + len(block.items) * MESSAGE_COST
         whole = error is None and life == self.life and is_whole(block)
         if not whole or self.queue is None or block is self.backlog.head:
             self.storage.drop_page(page.file, page.size)
@@ -349,12 +350,16 @@ class Paging:
         runs = self.again_runs
         if runs is None:
             return True
-        while runs and runs[0][1] <= seq:
-            del runs[0]
-        if not runs:
-            self.again_below = 0
-            return False
-        return runs[0][0] <= seq
+        # What came into memory may leave it once more: no run is forgotten before the last.
+        low = 0
+        high = len(runs)
+        while low < high:
+            middle = (low + high) >> 1
+            if runs[middle][1] <= seq:
+                low = middle + 1
+            else:
+                high = middle
+        return low < len(runs) and runs[low][0] <= seq
 
     def on_paged(self, block: Block, life: i64, page: PageRead, error: Exception | None) -> None:
         """A page has been read."""
@@ -400,6 +405,7 @@ class Paging:
 
     def _rest(self, why: str) -> None:
         """Reading failed: try again after a while."""
+        self.loading = True
         queue = self.queue
         if queue is not None:
             self.storage.rest(queue, why)

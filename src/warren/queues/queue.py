@@ -157,6 +157,7 @@ class Queue(QueueRef):
 
     def set_rules(self, rules: QueueRules) -> None:
         """Take over what arguments and policies come to now (PO-8)."""
+        was_lazy = self.rules.lazy
         self.rules = rules
         self.consumers.single = rules.single_active
         if rules.look_at_publishes():
@@ -166,8 +167,8 @@ class Queue(QueueRef):
             self.gate &= ~GATE_RULES
         self._watch_use()
         storage = self.turn.storage
-        if rules.lazy and storage is not None and self.ready() > self.out_count:
-            # The queue goes on meanwhile: fetching looks at all parts in either mode.
+        if rules.lazy and not was_lazy and storage is not None and self.ready() > self.out_count:
+            # It goes on meanwhile (LZ-8): fetching looks at all parts in either mode.
             storage.convert(self)
         # What is over a new limit goes at the end of this turn.
         self.schedule()
@@ -328,21 +329,17 @@ class Queue(QueueRef):
         self._tell_getters()
 
     def reduce(self) -> bool:
-        """Have some messages leave, if they cost more than their share; True if more have to.
+        """Have messages leave until the rest costs no more than the share of this queue.
 
-        The share is what memory allows while it is low, and nothing in lazy mode (LZ-8).
+        A slice of them: True if there is more to do.
         """
-        target = 0 if self.rules.lazy else self.memory_target
+        target: i64 = 0 if self.rules.lazy else self.memory_target
         if target < 0 or self.gate & GATE_DEAD:
             return False
         if self.ruled is not None:
             return self.ruled.reduce(target)
         paging = self.backlog.paging
-        if paging is None or paging.reduce(target):
-            return paging is not None
-        if self.rules.lazy:
-            paging.seal_tail()
-        return False
+        return paging is not None and paging.reduce(target)
 
     def _tell_getters(self) -> None:
         if self.getters:
@@ -597,6 +594,8 @@ class Queue(QueueRef):
         self.out_count = 0
         self.out_octets = 0
         self.settled_count += count
+        # Who waited for messages from the disk waits for nothing any more.
+        self._tell_getters()
         return count
 
     def purge_level(self, backlog: Backlog, returned: Returned, index: QueueIndex) -> None:

@@ -295,7 +295,7 @@ def _handed_out_of(queue: Queue) -> dict[int, list[tuple[int, int]]]:
         if index is not None:
             runs = _runs(sorted([*seqs, *_again_here(backlog)])) + _again_out(backlog)
             if runs:
-                found[int(index.ident)] = sorted(runs)
+                found[int(index.ident)] = _merged(sorted(runs))
     return found
 
 
@@ -330,6 +330,18 @@ def _again_out(backlog: Backlog) -> list[tuple[int, int]]:
         for begin, stop in paging.again_runs
         if stop > first
     ]
+
+
+def _merged(runs: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Runs in order that do not overlap, of runs in order that may."""
+    found: list[tuple[int, int]] = []
+    for first, count in runs:
+        if found and first <= found[-1][0] + found[-1][1]:
+            begin, before = found[-1]
+            found[-1] = begin, max(before, first + count - begin)
+        else:
+            found.append((first, count))
+    return found
 
 
 def _runs(seqs: list[int]) -> list[tuple[int, int]]:
