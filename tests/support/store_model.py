@@ -302,6 +302,23 @@ def check_bodies(store: Store) -> None:
     assert bodies.valid == sum(home.valid for home in bodies.homes)
 
 
+def drain(store: Store) -> None:
+    """Let a store do everything that it owes; then nothing is left that nothing names."""
+    persistence = store.persistence
+    journal = persistence.journal
+    for _ in range(10_000):
+        persistence.end_turn()
+        store.direct.run()
+        if not (journal.owing or journal.pending() or persistence.owing.finished):
+            break
+    assert not journal.owing, "it owes for ever"
+    for home in persistence.bodies.homes:
+        assert home.valid > 0 or home.open, f"nothing lives in file {home.number}"
+    homes = {body_path(int(home.number)) for home in persistence.bodies.homes}
+    assert {path for path in store.files.paths() if path.endswith(".rdq")} <= homes
+    check_bodies(store)
+
+
 def check_files(store: Store) -> None:
     """Everything on the disk has a name that somebody knows."""
     expected = {journal_path(file.number) for file in store.recovery.journal_files}

@@ -14,7 +14,7 @@ from typing import Final, final
 
 from tests.support.sim_files import SimFiles
 from tests.support.sim_lanes import SimLanes
-from tests.support.store_model import Model, QueueModel, Store, Stored, content_of, verify
+from tests.support.store_model import Model, QueueModel, Store, Stored, content_of, drain, verify
 from warren.store.body_file import body_path
 from warren.store.index import QueueIndex
 from warren.store.journal import Waiter
@@ -430,6 +430,15 @@ def run(seed: int, *, dense: float = 0.3, deep: float = 0.03) -> int:
         crasher.points += 1
         model.settle_on(batch, known)
         options = Options.draw(random)
+    drain(store)
+    model.safe = model.sealed = int(store.persistence.journal.batch.number) - 1
+    for queue in model.queues.values():
+        for message in queue.messages.values():
+            message.entered = model.safe
+    last = Store(crasher.image(store.files), model.known(random))
+    verify(last, model, options.most)
+    assert last.recovery.orphans.keys() <= store.recovery.orphans.keys()
+    assert not any(len(index.owed) for index in last.persistence.indexes.values())
     return crasher.points
 
 

@@ -364,6 +364,20 @@ class QueueIndex:
                     at += 1
         return False
 
+    def first_unsettled(self, seq: i64, end: i64) -> i64:
+        """The first of these ids that is not settled, or the end."""
+        while seq < end:
+            segment = self.segments.get(int(seq >> SEGMENT_SHIFT))
+            following = ((seq >> SEGMENT_SHIFT) + 1) << SEGMENT_SHIFT
+            if segment is not None and segment.live > 0:
+                stop = min(end, segment.end)
+                while seq < stop:
+                    if not segment.is_settled(seq):
+                        return seq
+                    seq += 1
+            seq = following
+        return end
+
     # -- what is owed ----------------------------------------------------------------------------
 
     def is_owed(self, seq: i64) -> bool:
@@ -430,6 +444,19 @@ class QueueIndex:
                 self.journal.settle(self.ident, begin, end - begin, 0, flags)
                 self._join_batch()
         self.trim_owed(end)
+
+    def forget_paid(self) -> None:
+        """Of what is owed only what is not settled counts (at a start)."""
+        owed = vec[i64]()
+        at: i64 = 0
+        while at < len(self.owed):
+            end = self.owed[at + 1]
+            first = self.first_unsettled(self.owed[at], end)
+            if first < end:
+                owed = append(owed, first)
+                owed = append(owed, end)
+            at += 2
+        self.owed = owed
 
     def trim_owed(self, begin: i64) -> None:
         """Nothing below this id is owed."""

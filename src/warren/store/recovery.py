@@ -361,6 +361,7 @@ class Recovery:
                 del self.orphans[ident]
         for index in self.indexes.values():
             if len(index.owed) > 0:
+                index.forget_paid()
                 self.journal.owe(index)
         whole = self.bodies.finish()
         self.found.torn_bytes += self.bodies.torn_bytes
