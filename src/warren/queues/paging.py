@@ -290,7 +290,9 @@ class Paging:
         index = self.index
         assert index is not None
         wanted = Loaded(self, block, self.life)
-        if not self.storage.persistence.read(index, block.first, wanted.ended, self.storage.ahead_octets):
+        if not self.storage.persistence.read(
+            index, block.first, wanted.ended, self.storage.ahead_octets
+        ):
             self.loading = False
             self._give_up(block)
 

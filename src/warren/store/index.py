@@ -484,6 +484,7 @@ class QueueIndex:
                 and seq & SEGMENT_MASK == 0
                 and segment.end <= end
                 and len(segment.stored) == 0
+                and len(self.owed) == 0
             ):
                 news = news or segment.live > 0
                 self._settle_whole(segment)

@@ -461,6 +461,29 @@ def test_what_is_not_written_yet_is_not_compacted() -> None:
     assert find_pair(rig.bodies) == (batch.closed[0], batch.closed[1])
 
 
+def test_a_whole_segment_that_is_owed_is_settled_once() -> None:
+    rig = Rig()
+    index = rig.queue(1)
+    # A segment without stored bodies, between two with one.
+    rig.publish(1, b"x" * 5000)
+    index.next_seq = 16384
+    for _ in range(3):
+        rig.publish(1, b"small")
+    index.next_seq = 32768
+    rig.publish(1, b"x" * 5000)
+    rig.commit()
+    assert index.live == 5
+    index.settle_all_from(0)
+    for _ in range(2):
+        rig.publish(1, b"later")
+    assert (index.live, index.live_bytes) == (2, 10)
+    rig.commit()
+    assert (index.live, index.live_bytes, index.stored_live) == (2, 10, 0)
+    assert [record.body for record in rig.records(1)] == [b"later"] * 2
+    rig = rig.again()
+    assert (rig.queue(1).live, rig.queue(1).live_bytes) == (2, 10)
+
+
 def test_a_compaction_that_fails_leaves_everything_as_it_was() -> None:
     rig = Rig()
     places = [rig.publish(1, b"%05d" % at * 6033 + b"!") for at in range(16)]
