@@ -10,6 +10,9 @@ from tests.support.sim_files import SimFiles
 from tests.support.store_damage import run as run_damage
 from tests.support.store_damage import run_running
 from tests.support.store_workload import run, script
+from warren.store.body_file import body_path
+from warren.store.compaction import CompactJob
+from warren.store.persistence import CHECKPOINT, Persistence, RemoveJob
 
 
 @pytest.mark.rule("CN-2", "IX-14", "IX-15", "IX-17", "IX-18", "IX-19")
@@ -50,3 +53,29 @@ def caught(seeds: range) -> bool:
 def test_a_disk_that_does_not_sync_is_noticed(call: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SimFiles, call, lambda self, what: None)
     assert caught(range(20))
+
+
+def test_bodies_that_are_not_synced_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    sync = SimFiles.sync
+
+    def lazy(self: SimFiles, handle: int) -> None:
+        if not self.handles[handle][0].endswith(".rdq"):
+            sync(self, handle)
+
+    monkeypatch.setattr(SimFiles, "sync", lazy)
+    assert caught(range(20))
+
+
+def test_files_that_go_before_the_state_log_knows_are_noticed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    note = Persistence._on_compacted
+
+    def hasty(self: Persistence, job: CompactJob, error: Exception | None) -> None:
+        left, right = job.pair
+        paths = [body_path(int(left.number)), body_path(int(right.number))]
+        self.lanes.submit(CHECKPOINT, RemoveJob(paths, []))
+        note(self, job, error)
+
+    monkeypatch.setattr(Persistence, "_on_compacted", hasty)
+    assert caught(range(40))

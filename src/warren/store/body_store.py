@@ -32,6 +32,8 @@ from warren.store.record import pack_place, write_appended, write_released
 
 EMBED_BELOW: Final = 4096
 FILE_SIZE_LIMIT: Final = 16 * 1024 * 1024
+# Whatever the limit: offsets have four octets, and a body of half as much may come on top.
+FILE_SIZE_MAX: Final = 1 << 30
 GARBAGE_FRACTION: Final = 0.5
 FILES_MIN: Final = 3
 GIVEN_UP: Final = -1
@@ -136,6 +138,8 @@ class BodyStore:
         self.gone: list[int] = []
         # There are references that nothing is left of: the next start counts them anew.
         self.leaked = False
+        # Files that could not be compacted because there was no room.
+        self.crowded: list[Home] = []
 
     # -- appending -------------------------------------------------------------------------------
 
@@ -143,10 +147,16 @@ class BodyStore:
         """Whether such a message is stored here and not embedded (ST-1, ST-2)."""
         return body_size + props_size >= self.embed_below
 
+    def limit(self) -> i64:
+        """The size that closes a file."""
+        if self.file_size_limit > FILE_SIZE_MAX:
+            return FILE_SIZE_MAX
+        return self.file_size_limit
+
     def put(self, body: bytes, more: list[bytes] | None, size: i64) -> i64:
         """Append a body, or its chunks, to the open commit; return its place."""
         file = self.current
-        if file is not None and file.home.size >= self.file_size_limit:
+        if file is not None and file.home.size >= self.limit():
             # The limit was another one.
             self._close(file)
             file = None
@@ -173,7 +183,7 @@ class BodyStore:
         file.home.size += record
         self.size += record
         self.touch(file)
-        if file.home.size >= self.file_size_limit:
+        if file.home.size >= self.limit():
             last.full = True
             self._close(file)
         return pack_place(file.number, number)
@@ -335,6 +345,12 @@ class BodyStore:
             if len(home.files) == 0:
                 dead.append(int(home.number))
         return dead
+
+    def forgive(self) -> None:
+        """There may be room again."""
+        for home in self.crowded:
+            home.bad = False
+        self.crowded = []
 
     def _bury(self, file: BodyFile) -> None:
         home = file.home

@@ -15,7 +15,8 @@ that nothing names, a crash after it two that nothing names any more: the next s
 What is released between 1 and 3 was copied for nothing, and is garbage of the new file.
 
 A record whose header is not what was written is copied as it is: reading it says so. A failure ends
-the compaction of these two files until the next start; nothing depends on it.
+the compaction of these two files until the next start, one for lack of room until another file has
+gone; nothing depends on it.
 """
 
 import zlib
@@ -34,6 +35,7 @@ from warren.store.body_file import (
     file_header,
 )
 from warren.store.body_store import FILES_MIN, GIVEN_UP, BodyFile, BodyStore, Home
+from warren.store.full import if_full
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -56,7 +58,7 @@ def find_pair(bodies: BodyStore) -> tuple[Home, Home] | None:
         if home.open or home.unsafe or home.busy or home.bad or home.valid == 0:
             left = None
             continue
-        if left is not None and left.valid + home.valid <= bodies.file_size_limit:
+        if left is not None and left.valid + home.valid <= bodies.limit():
             return left, home
         left = home
     return None
@@ -142,6 +144,8 @@ class CompactJob:
         try:
             files.write(handle, 0, parts)
             files.sync(handle)
+        except OSError as failure:
+            raise if_full(failure) from failure
         finally:
             files.close(handle)
         files.sync_folder(FOLDER)
@@ -182,9 +186,11 @@ class CompactJob:
         bodies.size += target.size - left.size - right.size
         return [body_path(int(left.number)), body_path(int(right.number))]
 
-    def give_up(self) -> str:
+    def give_up(self, *, full: bool) -> str:
         """It failed: leave these two as they are; return the file that was begun."""
         for home in self.pair:
             home.busy = False
             home.bad = True
+            if full:
+                self.bodies.crowded.append(home)
         return body_path(int(self.target.number))

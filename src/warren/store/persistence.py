@@ -264,6 +264,7 @@ class Persistence:
         if batch.dead:
             dead = [body_path(number) for number in batch.dead]
             self.lanes.submit(CHECKPOINT, RemoveJob(dead, []))
+            self.bodies.forgive()
         self.early.append(batch)
         self._tell_safe()
         if self.owner is not None:
@@ -370,8 +371,9 @@ class Persistence:
     def _on_compacted(self, job: CompactJob, error: Exception | None) -> None:
         if error is not None:
             self.checkpointing = False
+            left = job.give_up(full=isinstance(error, DiskFullError))
             self.log.event("error", "store.compaction_failed", {"error": str(error)})
-            self.lanes.submit(CHECKPOINT, RemoveJob([job.give_up()], []))
+            self.lanes.submit(CHECKPOINT, RemoveJob([left], []))
             return
         if job.bad:
             self.log.event("error", "store.bodies_damaged", {"bodies": job.bad})

@@ -484,12 +484,44 @@ def test_a_whole_segment_that_is_owed_is_settled_once() -> None:
     assert (rig.queue(1).live, rig.queue(1).live_bytes) == (2, 10)
 
 
+def test_offsets_fit_whatever_the_limit_is() -> None:
+    bodies = BodyStore()
+    bodies.file_size_limit = 1 << 40
+    body = b"x" * (1 << 20)
+    for _ in range(1030):
+        # The octets of all bodies are the same ones.
+        bodies.put(body, None, len(body))
+    assert [int(home.size) for home in bodies.homes] == [1024 * 1048600, 6 * 1048600]
+    assert all(offset > 0 for offset in bodies.files[0].offsets)
+
+
+def test_a_compaction_without_room_is_tried_again_when_there_is_some() -> None:
+    rig = Rig()
+    places = [rig.publish(1, b"%05d" % at * 6033 + b"!") for at in range(20)]
+    rig.commit()
+    rig.files.fail = lambda call, path: (
+        OSError(errno.ENOSPC, "full") if path == body_path(5) and call == "write" else None
+    )
+    for seq in (0, 1, 2, 4, 5, 6, 8, 9, 10, 12, 13):
+        rig.settle(1, seq, places[seq])
+        rig.commit()
+    assert rig.bodies.crowded
+    rig.files.fail = lambda call, path: None
+    for seq in (16, 17, 18, 19):
+        rig.settle(1, seq, places[seq])
+        rig.commit()
+    assert rig.bodies.crowded == []
+    assert len(rig.sizes()) < 4
+    assert [int(record.seq) for record in rig.records(1)] == [3, 7, 11, 14, 15]
+    check_bodies(rig.store)
+
+
 def test_a_compaction_that_fails_leaves_everything_as_it_was() -> None:
     rig = Rig()
     places = [rig.publish(1, b"%05d" % at * 6033 + b"!") for at in range(16)]
     rig.commit()
     rig.files.fail = lambda call, path: (
-        OSError(errno.ENOSPC, "full") if path == body_path(4) and call == "write" else None
+        OSError(errno.EIO, "no") if path == body_path(4) and call == "write" else None
     )
     for seq in (0, 1, 2, 4, 5, 6, 8, 9, 10):
         rig.settle(1, seq, places[seq])
