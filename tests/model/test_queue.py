@@ -191,9 +191,10 @@ class Queues(RuleBasedStateMachine):
             except Mismatch as mismatch:
                 failures.append(mismatch)
         else:
-            model = self.explain(applies, seen, away, told, answers)
-            if model is None:
+            found = self.explain(applies, seen, away, told, answers)
+            if found is None:
                 raise failures[0]
+            model = found
         self.model = model
         self.failed = False
         for where, name, _ in told:

@@ -43,6 +43,8 @@ MIXES: Final = ("all", "most", "some", "none")
 def limits() -> st.SearchStrategy[Limits]:
     return st.builds(
         Limits,
+        embed_below=st.sampled_from((4096, 4096, 1, 6)),
+        body_file=st.sampled_from((100, 400, 1 << 24)),
         resident_octets=st.sampled_from((0, 0, 500, 2000, 1 << 25)),
         block_messages=st.sampled_from((1, 2, 3, 256)),
         ahead=st.sampled_from((1, 2, 2048)),
@@ -113,7 +115,7 @@ class StoredQueues(Queues):
         limits=limits(),
         mix=st.sampled_from(MIXES),
     )
-    def begin(  # type: ignore[override]
+    def begin(
         self, rules: tuple[Rules, ...], bound: Any, limits: Limits, mix: str
     ) -> None:
         self.mix = mix

@@ -46,6 +46,9 @@ class Limits:
     journal_kept: int = KEPT_DEFAULT
     journal_file: int = 16 * 1024 * 1024
     page_file: int = 16 * 1024 * 1024
+    # Messages from this size on are in the message store.
+    embed_below: int = 4096
+    body_file: int = 16 * 1024 * 1024
     # The order of jobs of several lanes, and how many are done in a turn; 0 is all, as given.
     seed: int = 0
 
@@ -194,7 +197,11 @@ class StoredMachine(Machine):
             hub=self.hub,
             random=self.random,
             loop=SimpleNamespace(call_soon_threadsafe=None),
-            settings=SimpleNamespace(queue_resident_bytes=limits.resident_octets),
+            settings=SimpleNamespace(
+                queue_resident_bytes=limits.resident_octets,
+                queue_index_embed_msgs_below=limits.embed_below,
+                msg_store_file_size_limit=limits.body_file,
+            ),
         )
         self.messages = MessageStore(node, self.files)  # type: ignore[arg-type]
         self.messages.lanes = self.lanes  # type: ignore[assignment]
