@@ -7,7 +7,7 @@ import pytest
 
 from tests.conformance.test_exchange import bodies
 from tests.support.channel import Channel
-from tests.support.fixtures import StartBroker, StartTimed
+from tests.support.fixtures import StartTimed
 from tests.support.timed import Timed
 
 pytestmark = pytest.mark.differs_from_reference("its plug-ins are not enabled")
@@ -458,20 +458,3 @@ def test_crowds_that_are_due_at_once(start_timed: StartTimed) -> None:
     assert later.queue_declare(queue, passive=True).message_count == 0
     timed.pass_time(2)
     assert later.queue_declare(queue, passive=True).message_count == count
-
-
-@pytest.mark.slow
-def test_a_durable_exchange_comes_back_empty(start_broker: StartBroker) -> None:
-    broker = start_broker()
-    channel = broker.connect().channel()
-    channel.exchange_declare(
-        "x", KIND, durable=True, arguments={"x-delayed-type": "topic", "alternate-exchange": "y"}
-    )
-    channel.queue_declare("q", durable=True)
-    channel.queue_bind("q", "x", "a.*")
-    send(channel, b"held", 200, "a.b", delivery_mode=2)
-    broker.restart()
-    channel = broker.connect().channel()
-    channel.consume("q", no_ack=True)
-    send(channel, b"new", 250, "a.c")
-    assert channel.recv_delivery().body == b"new"

@@ -10,7 +10,9 @@ body, chunks or hidden keys stays a `Message`, in `apart`, under its sequence id
 
 Invariants: `Held` has the number and the octets of what is in calendar and `apart`; what is due
 later than the last released record, and only that, is held; while something is held, the timer
-is armed or this is in `Turn.due`.
+is armed or this is in `Turn.due`, or the store is being read (`DelayStore`).
+
+With a `store`, that of a durable exchange, what is persistent is in it as long as it is held.
 """
 
 from typing import TYPE_CHECKING, Final, final
@@ -28,12 +30,16 @@ from warren.queues.delay_instruction import (
     Instruction,
     Release,
 )
+from warren.queues.delay_store import DelayStore
 from warren.queues.message import Message
-from warren.queues.ref import TAKEN, QueueRef
+from warren.queues.outlet import ConsumerOwner
+from warren.queues.ref import REFUSED, TAKEN, QueueRef
 from warren.queues.turn import Chore, Due, Turn
+from warren.store.index import QueueIndex
 
 if TYPE_CHECKING:
     from warren.queues.confirm import ConfirmLedger
+    from warren.queues.storage import Storage
 
 # Bodies up to this size are in the record.
 APART_SIZE: Final = 16384
@@ -139,28 +145,68 @@ class Delayed(QueueRef):
         self.last_seq: i64 = 0
         self.timer = DelayTimer(turn, self)
         self.journal: DelayJournal | None = None
+        self.store: DelayStore | None = None
+        self.watchers: list[ConsumerOwner] = []
+
+    # -- the store -----------------------------------------------------------------------------
+
+    def join_store(self, storage: "Storage", vhost: str, index: QueueIndex) -> None:
+        """Have what is persistent stored, and take over what is."""
+        store = DelayStore(storage, self, vhost, index)
+        self.store = store
+        self.last_seq = max(self.last_seq, store.begin())
+
+    def take_back(self, message: Message, due_ms: i64, seq: i64) -> None:
+        """A message that was held before the node started."""
+        record, apart = packed(message, due_ms, seq)
+        self._keep(record, apart)
+
+    def on_loaded(self) -> None:
+        """All that is held is in the calendar."""
+        wake = self.calendar.next_ms()
+        if wake >= 0:
+            self._wake(wake)
+
+    def watch(self, owner: ConsumerOwner) -> None:
+        self.watchers.append(owner)
+
+    def on_store_open(self) -> None:
+        if self.store is not None:
+            self.store.slow = False
+        watchers = self.watchers
+        self.watchers = []
+        for owner in watchers:
+            owner.on_queue_open(self.name)
 
     # -- holding -------------------------------------------------------------------------------
 
     def publish(self, message: Message, ledger: "ConfirmLedger | None", number: i64) -> i64:
-        """Hold a message until its headers say; it counts as taken, so it is confirmed now."""
+        """Hold a message until its headers say; that it is held is what is confirmed."""
         keeper = self.keeper
-        if keeper is not None:
-            delay = delay_of(message.props, keeper.wall_ms())
-            self.hold(message, keeper.now_ms() + max(delay, 0))
-        return TAKEN
+        if keeper is None:
+            return TAKEN
+        store = self.store
+        stored = store is not None and store.has(message)
+        if store is not None and stored and ledger is not None and store.is_broken():
+            return REFUSED
+        delay = delay_of(message.props, keeper.wall_ms())
+        self.hold(message, keeper.now_ms() + max(delay, 0))
+        if store is None or not stored:
+            return TAKEN
+        if ledger is not None:
+            ledger.mark(number, store.index.journal)
+        return store.answer()
 
     def hold(self, message: Message, due_ms: i64) -> i64:
         """Hold a message until then; return its sequence id."""
         self.last_seq += 1
         seq = self.last_seq
         props = as_held(message.props)
-        apart: Message | None = None
-        body = message.body
-        if message.more is not None or message.hidden_keys is not None or len(body) > APART_SIZE:
-            apart = message.with_props(props, message.traits)
-            body = b""
-        record = pack(message, due_ms=due_ms, seq=seq, props=props, body=body)
+        if props is not message.props:
+            message = message.with_props(props, message.traits)
+        if self.store is not None and self.store.has(message):
+            self.store.keep(seq, message, due_ms)
+        record, apart = packed(message, due_ms, seq)
         self._keep(record, apart)
         if self.journal is not None:
             self.journal.note(Hold(record, apart))
@@ -170,7 +216,13 @@ class Delayed(QueueRef):
         if apart is not None:
             self.apart[int(seq_of(record))] = apart
         self.held.take(cost_of(record, apart))
-        self._wake(self.calendar.add(record))
+        store = self.store
+        if store is None or not store.loading:
+            self._wake(self.calendar.add(record))
+        elif seq_of(record) < store.end_seq:
+            self.calendar.add(record)
+        else:
+            store.waiting.append(record)
 
     # -- releasing -----------------------------------------------------------------------------
 
@@ -205,7 +257,14 @@ class Delayed(QueueRef):
         try:
             how = keeper.hand_on(unpack(record) if apart is None else apart)
         finally:
-            self.held.end(1, cost_of(record, apart), how)
+            # In the turn of what follows from it, so in the same batch.
+            self._end(record, apart, how)
+
+    def _end(self, record: bytes, apart: Message | None, how: i64) -> None:
+        """A message is not held any more."""
+        self.held.end(1, cost_of(record, apart), how)
+        if self.store is not None:
+            self.store.settle(seq_of(record), body_size_of(record) if apart is None else apart.size)
 
     def _apart_of(self, record: bytes) -> Message | None:
         """Take what is kept of a message beside its record."""
@@ -227,15 +286,27 @@ class Delayed(QueueRef):
     def cancel(self, due_ms: i64, seq: i64) -> bool:
         """Drop one message; False if it is not there, or too near to its time."""
         record = self.calendar.remove(due_ms, seq)
+        store = self.store
+        if record is None and store is not None and store.loading:
+            if store.cancel_unread(seq):
+                self.held.ended[CANCELLED] += 1
+                return True
+            record = store.take_waiting(due_ms, seq)
         if record is None:
             return False
-        self.held.end(1, cost_of(record, self._apart_of(record)), CANCELLED)
+        self._end(record, self._apart_of(record), CANCELLED)
         if self.journal is not None:
             self.journal.note(Cancel(int(due_ms), int(seq)))
         return True
 
     def drop_all(self, how: i64) -> int:
         """Drop everything; the memory is freed in slices. Return how many there were."""
+        unread: i64 = 0
+        if self.store is not None:
+            unread = self.store.drop_all()
+        return int(self._drop(how) + unread)
+
+    def _drop(self, how: i64) -> i64:
         count = self.held.count
         if count > 0:
             self.turn.chores.append(DropChore(self.calendar.blocks(), self.apart))
@@ -243,15 +314,22 @@ class Delayed(QueueRef):
             self.held.end(count, self.held.octets, how)
             if self.journal is not None:
                 self.journal.note(Drop())
-        return int(count)
+        return count
 
     def close(self) -> int:
-        """The exchange is gone; return how many messages went with it."""
-        count = self.drop_all(EXCHANGE_DELETED)
+        """The exchange is gone; return how many messages went with it.
+
+        The store knows of it by the metadata: after a crash before that is stored, all is there.
+        """
+        count = self._drop(EXCHANGE_DELETED)
+        if self.store is not None:
+            count += self.store.close()
+            self.store = None
+        self.on_store_open()
         self.turn.timers.cancel(self.timer)
         self.timer.delayed = None
         self.keeper = None
-        return count
+        return int(count)
 
     # -- replaying -----------------------------------------------------------------------------
 
@@ -306,6 +384,16 @@ class DropChore(Chore):
 # -- records ---------------------------------------------------------------------------------------
 
 
+def packed(message: Message, due_ms: i64, seq: i64) -> tuple[bytes, Message | None]:
+    """The record of a message, and the message itself if it does not fit."""
+    body = message.body
+    apart: Message | None = None
+    if message.more is not None or message.hidden_keys is not None or len(body) > APART_SIZE:
+        apart = message
+        body = b""
+    return pack(message, due_ms=due_ms, seq=seq, props=message.props, body=body), apart
+
+
 def pack(message: Message, *, due_ms: i64, seq: i64, props: bytes, body: bytes) -> bytes:
     out = BytesWriter()
     write_i64_be(out, due_ms)
@@ -332,6 +420,12 @@ def unpack(record: bytes) -> Message:
         len(body),
         read_i64_be(record, 16),
     )
+
+
+def body_size_of(record: bytes) -> i64:
+    """Return the size of the body of a record that has all of it."""
+    head = HEAD_SIZE + i64(read_i32_be(record, 24)) + i64(read_i32_be(record, 28))
+    return len(record) - head
 
 
 def cost_of(record: bytes, apart: Message | None) -> i64:

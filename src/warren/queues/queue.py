@@ -305,7 +305,7 @@ class Queue(QueueRef):
             return TAKEN
         if not self.slow:
             self.slow = True
-            storage.slow_down(self)
+            storage.slow_down(self, self.vhost)
         return OVERDRAWN
 
     def on_store_open(self) -> None:

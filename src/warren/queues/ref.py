@@ -43,6 +43,9 @@ class QueueRef:
         """Have `owner` told when the publishes held now have been taken."""
         raise AssertionError("a queue reference without an implementation")
 
+    def on_store_open(self) -> None:
+        """The journal has caught up: publishers do not overdraw any more."""
+
     def settle(self, delivery: "Delivery") -> None:
         """A consumer has acknowledged."""
         raise AssertionError("a queue reference without an implementation")

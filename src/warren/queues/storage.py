@@ -15,9 +15,11 @@ from warren.flow.wait import Handle, Kind, Reason, Subject, Wait, WaitBook
 from warren.queues.backlog import BLOCK_SIZE
 from warren.queues.message import Message
 from warren.queues.paging import Paging, message_of
+from warren.queues.ref import QueueRef
 from warren.queues.timer import Timer
 from warren.queues.turn import Chore
 from warren.store.index import QueueIndex
+from warren.store.journal import Waiter
 from warren.store.pages import PageRead, Pages, PageWrite
 from warren.store.persistence import Persistence
 from warren.store.record import PERSISTENT, Publish, join_keys, write_publish
@@ -38,8 +40,9 @@ REST_NS: Final[i64] = 1_000_000_000
 # is out, and so many octets of them are read in one go.
 AHEAD: Final[i64] = 2048
 AHEAD_OCTETS: Final[i64] = 1_048_576
-# The store knows a level of a queue by the queue's incarnation and, in these bits, its priority.
-LEVEL_BITS: Final = 8
+# The store knows a level of a queue by the queue's incarnation and, in these bits, its priority,
+# from 0 to 255; the messages of an exchange that delays them are its level 0.
+LEVEL_BITS: Final = 9
 # Queues whose share is enforced in one turn.
 REDUCED: Final = 64
 # What people know the store by.
@@ -80,7 +83,7 @@ class ReduceChore(Chore):
 class SlowQueue:
     """A queue that waits for the journal, and its wait in the book."""
 
-    def __init__(self, queue: "Queue", handle: Handle) -> None:
+    def __init__(self, queue: QueueRef, handle: Handle) -> None:
         self.queue = queue
         self.handle = handle
 
@@ -145,12 +148,23 @@ class Storage:
 
     def leave(self, queue: "Queue", ticket: int) -> None:
         """A durable queue is deleted; its files go when that has been stored."""
+        self._leave(self.idents_of(queue), ticket)
+
+    def leave_exchange(self, index: QueueIndex, ticket: int) -> None:
+        """The same of an exchange that keeps messages."""
+        self._leave([int(index.ident)], ticket)
+
+    def _leave(self, idents: list[int], ticket: int) -> None:
         persistence = self.persistence
-        for ident in self.idents_of(queue):
+        for ident in idents:
             index = persistence.indexes.get(ident)
             if index is not None:
                 persistence.drop(index)
                 self.leaving.append((ticket, ident))
+
+    def index_of_exchange(self, incarnation: int) -> QueueIndex:
+        """What the store has, and will have, of the messages that an exchange keeps."""
+        return self.persistence.open(incarnation << LEVEL_BITS)
 
     def idents_of(self, queue: "Queue") -> list[int]:
         """What the store knows a queue by, from the lowest level up."""
@@ -174,16 +188,26 @@ class Storage:
 
     def keep(self, index: QueueIndex, seq: i64, message: Message) -> None:
         """Write a message of a durable queue into the journal."""
-        journal = self.journal
-        keys = message.hidden_keys
         expires_us: i64 = 0
         if message.expires_at != 0:
             expires_us = (message.expires_at + self.epoch_ns) // 1000
+            index.expires = True
         self.place(message)
+        self._write(index, seq, message, expires_us, message.place)
+
+    def hold(self, index: QueueIndex, seq: i64, message: Message, expires_us: i64) -> None:
+        """Write a message and a moment until when an exchange holds it; its body is embedded."""
+        self._write(index, seq, message, expires_us, 0)
+
+    def _write(
+        self, index: QueueIndex, seq: i64, message: Message, expires_us: i64, place: i64
+    ) -> None:
+        journal = self.journal
+        keys = message.hidden_keys
         before = journal.position()
         at_us = (self.turn.now_ns + self.epoch_ns) // 1000
         hidden = b"" if keys is None else join_keys(keys)
-        if message.place != 0:
+        if place != 0:
             lsn = journal.publish_stored(
                 index.ident,
                 seq,
@@ -193,7 +217,7 @@ class Storage:
                 message.tail,
                 message.props,
                 hidden,
-                message.place,
+                place,
                 message.size,
                 message.traits,
             )
@@ -213,8 +237,6 @@ class Storage:
                 message.traits,
             )
         index.enter(seq, lsn, journal.position() - before, message.size)
-        if expires_us != 0:
-            index.expires = True
 
     def place(self, message: Message) -> None:
         """Have a large body in the message store, once for all queues (ST-2, ST-4)."""
@@ -302,6 +324,14 @@ class Storage:
         last = journal.batch.number - 1
         return last if last > self.persistence.safe_batch else 0
 
+    def await_batch(self, waiter: Waiter) -> None:
+        """Have the waiter told of the batch that is open; it is not empty then."""
+        journal = self.journal
+        if journal.pending() == 0:
+            # That nothing is settled is written as well, so that the batch is.
+            journal.settle(0, 0, 0, 0)
+        journal.wait(waiter)
+
     # -- commits ---------------------------------------------------------------------------------
 
     def note_waiting(self, paging: Paging) -> None:
@@ -349,11 +379,11 @@ class Storage:
         """Whether more is on its way to the disk than there should be."""
         return self.journal.behind() > self.pending_max
 
-    def slow_down(self, queue: "Queue") -> None:
+    def slow_down(self, queue: QueueRef, vhost: str) -> None:
         """A queue stores more than the disk takes: its publishers overdraw their credit."""
         wait = Wait(
             Reason.JOURNAL_FULL,
-            Subject(Kind.QUEUE, queue.name, queue.vhost),
+            Subject(Kind.QUEUE, queue.name, vhost),
             Subject(Kind.STORE, STORE_NAME),
             int(self.turn.now_ns),
             setting="journal_pending_bytes_max",

@@ -16,6 +16,7 @@ from warren.queues.delayed import CANCELLED, ENDS, Delayed, unpack
 from warren.routing import Exchange
 from warren.routing.delayed import TYPE_ARGUMENT
 from warren.server.changing import Args, Name, vhost_named
+from warren.server.commits import NotStoredError
 from warren.server.control import Code, Command, ControlError, Slices, command, listing
 from warren.server.list_cell import Cell, cells, row, sliced
 from warren.server.view import NodeView
@@ -95,8 +96,9 @@ _EXCHANGE_CELLS: Final[dict[str, Cell[tuple["VHost", Exchange, Delayed]]]] = {
     "vhost": lambda one: one[0].name,
     "routes_as": lambda one: _type_of(one[1]),
     "durable": lambda one: one[1].durable,
-    # Delayed messages are in memory only: no restart leaves any.
-    "survives_restart": lambda one: False,
+    # Its persistent messages do.
+    "survives_restart": lambda one: one[2].store is not None,
+    "loading": lambda one: one[2].store is not None and one[2].store.loading,
     "messages_delayed": lambda one: int(one[2].held.count),
     "memory": lambda one: int(one[2].held.octets),
     **{
@@ -165,19 +167,29 @@ class _Delays:
 
         return sliced(steps(), self.broker.clock)
 
-    def cancel(self, view: NodeView, args: CancelArgs) -> Cancelled:
+    async def cancel(self, view: NodeView, args: CancelArgs) -> Cancelled:
         delayed = self._named(args.vhost, args.exchange)
         wanted = [(text, *_id(text)) for text in args.ids]
         missed = tuple(text for text, due, seq in wanted if not delayed.cancel(due, seq))
-        return self._told(args.vhost, args.exchange, len(wanted) - len(missed), missed)
+        return await self._told(args.vhost, args.exchange, len(wanted) - len(missed), missed)
 
-    def cancel_all(self, view: NodeView, args: CancelAllArgs) -> Cancelled:
+    async def cancel_all(self, view: NodeView, args: CancelAllArgs) -> Cancelled:
         delayed = self._named(args.vhost, args.exchange)
         count = delayed.drop_all(CANCELLED)
         self.node.hub.begin()
-        return self._told(args.vhost, args.exchange, count, ())
+        return await self._told(args.vhost, args.exchange, count, ())
 
-    def _told(self, vhost: str, exchange: str, count: int, missed: tuple[str, ...]) -> Cancelled:
+    async def _told(
+        self, vhost: str, exchange: str, count: int, missed: tuple[str, ...]
+    ) -> Cancelled:
+        """Reply when it is stored: what was cancelled does not come back."""
+        messages = self.node.messages
+        if count and messages is not None:
+            try:
+                await messages.stored()
+            except NotStoredError as failure:
+                message = f"done in memory, but it could not be stored: {failure}"
+                raise ControlError(Code.REFUSED, message, "see `warren health`") from None
         if count:
             facts = {"exchange": exchange, "vhost": vhost, "count": count, "reason": "cancelled"}
             self.broker.log.event("info", "delayed.dropped", facts)

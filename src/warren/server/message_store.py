@@ -20,17 +20,22 @@ from warren.queues.memory_share import MemoryShare
 from warren.queues.queue import Queue
 from warren.queues.storage import LEVEL_BITS, Storage
 from warren.runtime.lanes import ThreadLanes
+from warren.server.commits import NotStoredError
 from warren.server.view import HealthCheck, HealthReason
 from warren.store.commit import JournalEnd
 from warren.store.index import QueueIndex
+from warren.store.journal import Waiter
 from warren.store.pages import FOLDER as PAGE_FOLDER
 from warren.store.pages import Pages
 from warren.store.persistence import Persistence
 from warren.store.recovery import Found, Recovery
 from warren.store.state_log import StateJob
-from warren.vhost.change import Change, QueuePut, decoded
+from warren.vhost.change import Change, ExchangePut, QueuePut, decoded
+from warren.vhost.metadata import has_incarnation
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from warren.core.seam import Files
     from warren.server.node import Node
     from warren.vhost import Broker
@@ -44,13 +49,30 @@ RETRY_S: Final = 0.5
 
 
 @final
+class Told(Waiter):
+    """Somebody who awaits a batch of the journal."""
+
+    def __init__(self, done: "asyncio.Future[None]") -> None:
+        super().__init__()
+        self.done = done
+
+    def safe(self, batch: int) -> None:
+        if not self.done.done():
+            self.done.set_result(None)
+
+    def lost(self, batch: int) -> None:
+        if not self.done.done():
+            self.done.set_exception(NotStoredError("the journal cannot be written"))
+
+
+@final
 class MessageStore:
     """The `Owner` of the persistence layer."""
 
     def __init__(self, node: "Node", files: "Files") -> None:
         self.node = node
         self.files = files
-        self.lanes = ThreadLanes(files, node.loop.call_soon_threadsafe)
+        self.lanes = ThreadLanes(files, self._call)
         self.found = Found()
         self.broken = ""
         # Why nothing can be written at the moment: the disk has no room.
@@ -58,6 +80,18 @@ class MessageStore:
         self._storage: Storage | None = None
         self.share: MemoryShare | None = None
         self._looked_ns = 0
+
+    def _call(
+        self, function: "Callable[[Exception | None], None]", error: Exception | None
+    ) -> None:
+        """Have the loop hear of the end of a job, in a turn: called by the threads of the lanes."""
+        self.node.loop.call_soon_threadsafe(self._told, function, error)
+
+    def _told(
+        self, function: "Callable[[Exception | None], None]", error: Exception | None
+    ) -> None:
+        self.node.hub.begin()
+        function(error)
 
     def open(self, changes: Sequence[Change]) -> list[Change]:
         """Recover what is stored for the durable queues; return the changes with incarnations."""
@@ -95,7 +129,8 @@ class MessageStore:
         return [self._numbered(change) for change in changes]
 
     def _numbered(self, change: Change) -> Change:
-        if isinstance(change, QueuePut) and change.durable and not change.incarnation:
+        wanted = isinstance(change, QueuePut | ExchangePut) and has_incarnation(change)
+        if isinstance(change, QueuePut | ExchangePut) and wanted and not change.incarnation:
             number = self.node.broker.next_incarnation()
             return msgspec.structs.replace(change, incarnation=number)
         return change
@@ -120,6 +155,24 @@ class MessageStore:
         if found.damaged:
             names = len({ident >> LEVEL_BITS for ident in found.damaged})
             log.event("error", "store.queues_damaged", {"queues": names, "lost": found.lost})
+
+    async def stored(self) -> None:
+        """Return when everything that was written down so far is on the disk.
+
+        Raises `NotStoredError` when it may not be.
+        """
+        storage = self._storage
+        if storage is None:
+            return
+        self.node.hub.begin()
+        if storage.journal.broken:
+            raise NotStoredError(storage.journal.broken)
+        if storage.open_batch() == 0:
+            return
+        done: asyncio.Future[None] = self.node.loop.create_future()
+        # What is safe is told in order: an empty batch would never be written.
+        storage.await_batch(Told(done))
+        await done
 
     def look_soon(self) -> None:
         """Memory runs low between two looks."""
@@ -269,11 +322,11 @@ def handed_out_of(broker: "Broker") -> dict[int, list[tuple[int, int]]]:
 
 
 def _idents(change: Change) -> list[int]:
-    """What the store knows a queue by; nothing for other changes."""
-    if not isinstance(change, QueuePut) or not change.incarnation:
+    """What the store knows a queue or exchange by; nothing for other changes."""
+    if not isinstance(change, QueuePut | ExchangePut) or not change.incarnation:
         return []
     levels = 1
-    if change.arguments:
+    if change.arguments and isinstance(change, QueuePut):
         priority = decoded(change.arguments).get("x-max-priority")
         if priority is not None and isinstance(priority.value, int):
             levels = priority.value + 1

@@ -47,7 +47,7 @@ from warren.vhost.change import (
 )
 
 APPLICATION: Final = 0x57524E31
-VERSION: Final = 2
+VERSION: Final = 3
 # From a version to the statements that make the next one of it. `row_crc` is `checksum`; a row
 # whose checksum was wrong keeps a wrong one.
 UPGRADES: Final[Mapping[int, tuple[str, ...]]] = MappingProxyType(
@@ -62,7 +62,20 @@ UPGRADES: Final[Mapping[int, tuple[str, ...]]] = MappingProxyType(
             "THEN row_crc(vhost, name, auto_delete, arguments, 0) ELSE -1 END FROM queue",
             "DROP TABLE queue",
             "ALTER TABLE queue_2 RENAME TO queue",
-        )
+        ),
+        # So do exchanges; only those that delay messages are given one.
+        2: (
+            "CREATE TABLE exchange_3 (vhost TEXT NOT NULL, name TEXT NOT NULL, "
+            "kind TEXT NOT NULL, auto_delete INTEGER NOT NULL, internal INTEGER NOT NULL, "
+            "arguments BLOB NOT NULL, incarnation INTEGER NOT NULL, "
+            "crc INTEGER NOT NULL, PRIMARY KEY (vhost, name)) WITHOUT ROWID",
+            "INSERT INTO exchange_3 SELECT vhost, name, kind, auto_delete, internal, arguments, 0, "
+            "CASE WHEN crc = row_crc(vhost, name, kind, auto_delete, internal, arguments) "
+            "THEN row_crc(vhost, name, kind, auto_delete, internal, arguments, 0) ELSE -1 END "
+            "FROM exchange",
+            "DROP TABLE exchange",
+            "ALTER TABLE exchange_3 RENAME TO exchange",
+        ),
     }
 )
 
@@ -122,7 +135,13 @@ POLICY: Final = Table(
 EXCHANGE: Final = Table(
     "exchange",
     ("vhost TEXT", "name TEXT"),
-    ("kind TEXT", "auto_delete INTEGER", "internal INTEGER", "arguments BLOB"),
+    (
+        "kind TEXT",
+        "auto_delete INTEGER",
+        "internal INTEGER",
+        "arguments BLOB",
+        "incarnation INTEGER",
+    ),
 )
 QUEUE: Final = Table(
     "queue",
@@ -184,11 +203,17 @@ def row_of(change: Change) -> tuple[Table, Row] | None:
         case BindingPut():
             return BINDING, _binding(change)
         case QueuePut(vhost=vhost, name=name):
-            rest = int(change.auto_delete), change.arguments, change.incarnation
-            return QUEUE, (vhost, name, *rest)
+            return QUEUE, (
+                vhost,
+                name,
+                int(change.auto_delete),
+                change.arguments,
+                change.incarnation,
+            )
         case ExchangePut(vhost=vhost, name=name):
             flags = int(change.auto_delete), int(change.internal)
-            return EXCHANGE, (vhost, name, change.kind, *flags, change.arguments)
+            rest = change.arguments, change.incarnation
+            return EXCHANGE, (vhost, name, change.kind, *flags, *rest)
         case ParameterPut(vhost=vhost, component=component, name=name):
             return PARAMETER, (vhost, component, name, change.value)
         case GlobalParameterPut(name=name, value=value):
@@ -324,6 +349,7 @@ def _topology_change(table: Table, row: Row) -> Change:
                 auto_delete=bool(row[3]),
                 internal=bool(row[4]),
                 arguments=octets[5],
+                incarnation=cast("int", row[6]),
             )
         case "queue":
             return QueuePut(

@@ -106,6 +106,8 @@ class TopicPermissionDelete(Change, frozen=True, kw_only=True):
 
 
 class ExchangePut(Change, frozen=True, kw_only=True):
+    """An exchange; one that keeps messages in the store has an `incarnation`, as queues have."""
+
     vhost: str
     name: str
     kind: str
@@ -113,6 +115,7 @@ class ExchangePut(Change, frozen=True, kw_only=True):
     auto_delete: bool = False
     internal: bool = False
     arguments: bytes = b""
+    incarnation: int = 0
 
 
 class ExchangeDelete(Change, frozen=True, kw_only=True):

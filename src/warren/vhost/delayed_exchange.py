@@ -69,15 +69,23 @@ class DelayedExchange(DelayKeeper):
 
 def new_delayed(vhost: "VHost", exchange: Exchange) -> Delayed:
     """Return what stands behind a new exchange."""
-    broker = vhost.broker
-    if exchange.durable:
-        facts: dict[str, object] = {"exchange": exchange.name, "vhost": vhost.name}
-        broker.log.event("warning", "delayed.not_durable", facts)
-    return Delayed(exchange.name, vhost.turn, DelayedExchange(vhost, exchange), broker.delayed)
+    held = vhost.broker.delayed
+    return Delayed(exchange.name, vhost.turn, DelayedExchange(vhost, exchange), held)
+
+
+def join_store(vhost: "VHost", exchange: Exchange, incarnation: int) -> None:
+    """Have what a durable exchange holds survive the node, if there is a store."""
+    storage = vhost.turn.storage
+    delayed = delayed_of(exchange)
+    if storage is not None and incarnation and delayed is not None:
+        delayed.join_store(storage, vhost.name, storage.index_of_exchange(incarnation))
 
 
 def end_delayed(vhost: "VHost", exchange: Exchange, delayed: Delayed) -> None:
     """An exchange is gone, and what it held with it."""
+    storage = vhost.turn.storage
+    if storage is not None and delayed.store is not None:
+        storage.leave_exchange(delayed.store.index, vhost.next_ticket())
     count = delayed.close()
     if count:
         vhost.broker.log.event(

@@ -42,6 +42,7 @@ from warren.vhost.change import (
     decoded,
     policy_of,
 )
+from warren.vhost.delayed_exchange import join_store
 
 if TYPE_CHECKING:
     from warren.vhost.broker import Broker
@@ -189,6 +190,7 @@ def _put_exchange(broker: "Broker", change: ExchangePut) -> bool:
             internal=change.internal,
             arguments=arguments,
         )
+    join_store(vhost, made, change.incarnation)
     vhost.policies.match_exchange(made)
     vhost.changed()
     return True

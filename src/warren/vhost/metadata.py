@@ -20,6 +20,7 @@ import msgspec
 
 from warren.core import AmqpError
 from warren.core.reply import RESOURCE_ERROR
+from warren.routing.delayed import DELAYED_MESSAGE
 from warren.security import PatternError
 from warren.vhost.change import BindingPut, Change, ExchangePut, QueuePut
 from warren.vhost.effect import kept, needless, perform
@@ -27,6 +28,14 @@ from warren.vhost.effect import kept, needless, perform
 if TYPE_CHECKING:
     from warren.vhost.broker import Broker
     from warren.vhost.vhost import VHost
+
+
+def has_incarnation(change: QueuePut | ExchangePut) -> bool:
+    """Whether the store may have messages of this queue or exchange."""
+    if isinstance(change, ExchangePut):
+        return change.durable and change.kind == DELAYED_MESSAGE
+    return change.durable and change.owner == 0
+
 
 NO_LIMITS: Final[Mapping[str, int]] = {}
 UNLIMITED: Final = -1
@@ -111,8 +120,8 @@ class Metadata:
         return self.ticket if keeping and not self.backend.failure else 0
 
     def _numbered(self, change: Change) -> Change:
-        """A durable queue gets its incarnation before anybody hears of it."""
-        if isinstance(change, QueuePut) and change.durable and change.owner == 0:
+        """What keeps messages in the store gets its incarnation before anybody hears of it."""
+        if isinstance(change, QueuePut | ExchangePut) and has_incarnation(change):
             number = self.broker.next_incarnation()
             if number and not change.incarnation:
                 return msgspec.structs.replace(change, incarnation=number)

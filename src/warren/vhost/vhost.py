@@ -187,17 +187,18 @@ class VHost:
         """End a queue and leave its bindings to the sweep."""
         del self.queues[queue.name]
         if queue.index is not None and self.turn.storage is not None:
-            # The deletion of the queue is about to be stored, or that of its vhost was.
-            ticket = self.broker.metadata.ticket
-            if self.broker.vhosts.get(self.name) is self:
-                ticket += 1
-            self.turn.storage.leave(queue, ticket)
+            self.turn.storage.leave(queue, self.next_ticket())
         self.routing.remove_queue(self.sinks.pop(queue.name))
         self.changed()
         for consumer in queue.close():
             owner = consumer.outlet.owner
             if owner is not None:
                 owner.on_consumer_cut(consumer)
+
+    def next_ticket(self) -> int:
+        """That of a deletion in here: it is about to be stored, or that of the vhost was."""
+        ticket = self.broker.metadata.ticket
+        return ticket + 1 if self.broker.vhosts.get(self.name) is self else ticket
 
     def remove_consumer(self, consumer: Consumer) -> None:
         """Take a consumer away, and its queue with it if that was the last one (QD-6)."""

@@ -5,13 +5,14 @@ import sqlite3
 import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from warren.server.metadata_file import MetadataError, connect, open_metadata
 from warren.server.metadata_store import MetadataStore
-from warren.server.metadata_table import VERSION
-from warren.vhost.change import Change, QueuePut, VHostPut
+from warren.server.metadata_table import VERSION, Row, checksum
+from warren.vhost.change import Change, ExchangePut, QueuePut, VHostPut
 
 
 class Reports:
@@ -163,6 +164,55 @@ def test_any_other_failure_stays(store: MetadataStore, reports: Reports, path: P
     opened = connect(path, writing=False)
     assert opened.execute("SELECT count(*) FROM vhost").fetchone() == (0,)
     opened.close()
+
+
+def older(path: Path, version: int) -> list[Change]:
+    """Make a file as an earlier version has written it; return what is in it."""
+    store = MetadataStore(path)
+    store.close()
+    opened = connect(path, writing=True)
+    queue_row: tuple[object, ...] = ("/", "q", 0, b"")
+    exchange_row = ("/", "x", "topic", 0, 1, b"")
+    for name, columns, row in (
+        ("queue", "vhost TEXT, name TEXT, auto_delete INTEGER, arguments BLOB", queue_row),
+        (
+            "exchange",
+            "vhost TEXT, name TEXT, kind TEXT, auto_delete INTEGER, internal INTEGER, "
+            "arguments BLOB",
+            exchange_row,
+        ),
+    ):
+        if name == "queue" and version == 2:
+            opened.execute(
+                "INSERT INTO queue VALUES (?, ?, ?, ?, ?, ?)",
+                (*row, 7, checksum(("/", "q", 0, b"", 7))),
+            )
+            continue
+        opened.execute(f"DROP TABLE {name}")
+        opened.execute(
+            f"CREATE TABLE {name} ({columns}, crc INTEGER NOT NULL, PRIMARY KEY (vhost, name)) "
+            "WITHOUT ROWID"
+        )
+        marks = ", ".join("?" * (len(row) + 1))
+        value = cast("Row", row)
+        opened.execute(f"INSERT INTO {name} VALUES ({marks})", (*row, checksum(value)))
+    opened.execute(f"PRAGMA user_version = {version}")
+    opened.commit()
+    opened.close()
+    return [
+        ExchangePut(vhost="/", name="x", kind="topic", durable=True, internal=True),
+        QueuePut(vhost="/", name="q", durable=True, incarnation=7 if version == 2 else 0),
+    ]
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_file_of_an_earlier_format_is_brought_up_to_date(path: Path, version: int) -> None:
+    wanted = older(path, version)
+    assert found(path) == wanted
+    opened = connect(path, writing=False)
+    assert opened.execute("PRAGMA user_version").fetchone() == (VERSION,)
+    opened.close()
+    assert found(path) == wanted
 
 
 def test_a_newer_format_is_refused(path: Path) -> None:
