@@ -1,8 +1,8 @@
 """What the queues of one node share of memory and disk: the store, page files, and their limits.
 
 Hangs on `Turn.storage`, where every queue finds it; a node without a disk has none, and then
-nothing survives it and nothing leaves memory. `Paging` decides for one backlog; what concerns all of
-them is here: how much each may keep in memory, who waits for a commit, and the time of the wall
+nothing survives it and nothing leaves memory. `Paging` decides for one backlog; what concerns all
+of them is here: how much each may keep in memory, who waits for a commit, and the time of the wall
 that expiries are stored in.
 """
 
