@@ -124,6 +124,7 @@ COMPILED: Final = (
     "warren.store.journal",
     "warren.store.owed",
     "warren.store.pages",
+    "warren.store.readable",
     "warren.store.reading",
     "warren.store.record",
     "warren.store.replay",

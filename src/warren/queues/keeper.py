@@ -1,6 +1,7 @@
 """What a queue asks of whoever keeps it: to bury its dead messages, to delete it, to trace it.
 
-The vhost implements this; queues know neither exchanges nor each other.
+The vhost implements this; queues know neither exchanges nor each other. A `Witness` is told of what
+it could not see otherwise while it reads a queue in slices.
 """
 
 from typing import TYPE_CHECKING
@@ -11,6 +12,7 @@ if TYPE_CHECKING:
     from warren.queues.message import Message
     from warren.queues.outlet import ConsumerOwner
     from warren.queues.queue import Queue
+    from warren.queues.unacked import Delivery
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -25,3 +27,9 @@ class QueueKeeper:
         self, queue: "Queue", owner: "ConsumerOwner | None", message: "Message", again: bool
     ) -> None:
         """A queue that is traced has handed a message out (O-10.1)."""
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Witness:
+    def on_requeue(self, deliveries: "list[Delivery]") -> None:
+        """These come back to the queue now."""

@@ -18,7 +18,7 @@ from warren.protocol.value import Table
 from warren.queues.backlog import IN_STORE, Backlog, Block, Returned, ReturnedMessage
 from warren.queues.confirm import ConfirmLedger
 from warren.queues.consumer import Consumer, Consumers
-from warren.queues.keeper import QueueKeeper
+from warren.queues.keeper import QueueKeeper, Witness
 from warren.queues.message import Message
 from warren.queues.outlet import ConsumerOwner
 from warren.queues.paging import Paging
@@ -106,7 +106,7 @@ class Queue(QueueRef):
         self.owner = owner
         self.arguments = arguments
         self.gate: i64 = 0
-        # The incarnation of a durable queue, 0 without: never given twice.
+        # Never given twice.
         self.incarnation: i64 = 0
         # The id the next message gets.
         self.next_seq: i64 = 0
@@ -147,6 +147,9 @@ class Queue(QueueRef):
         self.refused_count: i64 = 0
         # Stored messages that could not be read.
         self.lost_count: i64 = 0
+        # Who reads without consuming at the moment, and how often everything was dropped.
+        self.witnesses: list[Witness] = []
+        self.purge_count: i64 = 0
         storage = turn.storage
         if storage is not None:
             self.backlog.paging = Paging(storage, self, self.backlog, None)
@@ -546,6 +549,8 @@ class Queue(QueueRef):
         if self.gate & GATE_DEAD:
             return
         self.unacked_count -= len(deliveries)
+        for witness in self.witnesses:
+            witness.on_requeue(deliveries)
         ruled = self.ruled
         if ruled is not None:
             ruled.requeue(deliveries)
@@ -584,6 +589,7 @@ class Queue(QueueRef):
     def purge(self) -> i64:
         """Drop all ready messages; their memory is freed in slices. Return how many."""
         count = self.ready()
+        self.purge_count += 1
         if self.index is not None and not self.gate & GATE_DEAD:
             self.purge_level(self.backlog, self.returned, self.index)
         if self.ruled is not None:

@@ -127,6 +127,24 @@ class Unacked:
             tag += 1
         return found
 
+    def part(self, tag: i64, most: i64) -> list[Delivery]:
+        """What is outstanding from a tag on, of the next `most` tags; all of it when it is sparse."""
+        found: list[Delivery] = []
+        sparse = self.sparse
+        if sparse is not None:
+            for key in sparse:
+                if key >= tag:
+                    found.append(sparse[key])
+            return found
+        end = min(tag + most, self.limit)
+        tag = max(tag, self.base)
+        while tag < end and self.count > 0:
+            delivery = self.slots[tag & self.mask]
+            if delivery is not None and delivery.tag == tag:
+                found.append(delivery)
+            tag += 1
+        return found
+
     def take(self, tag: i64) -> Delivery | None:
         """Remove and return the delivery with this tag, or None if it is not outstanding."""
         sparse = self.sparse

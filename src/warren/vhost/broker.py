@@ -94,13 +94,15 @@ class Broker:
         # Whether all policies that match a queue or exchange apply, or the first of them (PO-2).
         self.merge_policies = False
         self.turn.now_ns = clock.monotonic_ns()
-        # The last incarnation of a queue that was given; they are given only if there is a store.
-        self.incarnation = 0
+        # The last incarnation of a queue that was given: time goes on, and so do they.
+        self.incarnation = clock.wall_ns() // 1000
 
     def next_incarnation(self) -> int:
         """A number no queue of this data folder ever had; 0 when nothing is stored."""
-        if self.turn.storage is None:
-            return 0
+        return 0 if self.turn.storage is None else self.passing_incarnation()
+
+    def passing_incarnation(self) -> int:
+        """The same for a queue that is not stored: who reads it is to know it from the next one."""
         self.incarnation += 1
         return self.incarnation
 

@@ -153,7 +153,7 @@ class VHost:
             keeper=self.keeper,
         )
         queue.policy = applied
-        queue.incarnation = incarnation
+        queue.incarnation = incarnation or self.broker.passing_incarnation()
         storage = self.turn.storage
         if storage is not None and incarnation:
             storage.join(queue)
