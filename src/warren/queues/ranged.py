@@ -20,10 +20,10 @@ without a message are reported with what is known of them (PL-1); a purge or the
 while it is made ends it (PL-4).
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final, cast, final
+from typing import TYPE_CHECKING, Final, final
 
 from warren.queues.backlog import HERE, IN_PAGES, Backlog, Block, Returned
 from warren.queues.keeper import Witness
@@ -193,7 +193,7 @@ class RangeRead(Witness):
         """Nobody wants the answer any more, or has it."""
         self._steps.close()
 
-    def _work(self) -> Iterator[None]:
+    def _work(self) -> Generator[None]:
         queue = self.queue
         if self.bound <= self.wanted.from_seq:
             return
@@ -257,7 +257,9 @@ class RangeRead(Witness):
                 if found < self.bound and is_readable(index, found):
                     self._stored[found] = record, level
                     count += 1
-                    octets += _size_of(record.tail, record.props, int(record.body_size), self.wanted)
+                    octets += _size_of(
+                        record.tail, record.props, int(record.body_size), self.wanted
+                    )
             octets += RECORD_COST
             seq = max(seq + 1, int(reading.next_seq))
             yield
@@ -369,6 +371,8 @@ class RangeRead(Witness):
 
     def _walk_channels(self) -> Iterator[None]:
         queue = self.queue
+        if queue.unacked_count == 0:
+            return
         for deliveries in self.channels():
             for delivery in deliveries:
                 if delivery.queue is queue:
@@ -520,7 +524,7 @@ def _part(message: "Message", begin: int, most: int) -> bytes:
     if message.more is None:
         return message.body[begin : begin + most]
     parts: list[bytes] = []
-    for chunk in cast("list[bytes]", message.more):
+    for chunk in message.more:
         if most <= 0:
             break
         piece = chunk[begin : begin + most]

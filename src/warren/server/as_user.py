@@ -4,12 +4,14 @@ So checks, their order and the words of a refusal are the protocol's. A refusal 
 of the protocol as its `fix`.
 """
 
+import asyncio
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from warren.core import AmqpError
 from warren.protocol.output import Outbox
 from warren.protocol.wire import DecodeError
+from warren.queues import ConfirmLedger
 from warren.server.changing import DONE, Done, vhost_named
 from warren.server.commits import NotStoredError
 from warren.server.control import Code, ControlError
@@ -18,6 +20,12 @@ from warren.session.channel import Channel
 
 if TYPE_CHECKING:
     from warren.server.node import Node
+
+# How often a publish looks whether queues and the disk have answered, and after how long.
+# A nack on the wire.
+NACK: Final = b"\x00\x3c\x00\x78"
+LOOK_COUNT: Final = 4000
+LOOK_S: Final = 0.005
 
 
 def stand_in(node: "Node", user: str, vhost: str) -> Channel:
@@ -68,3 +76,17 @@ async def act_as(
         message = f"done in memory, but it could not be stored: {failure}"
         raise ControlError(Code.REFUSED, message, "see `warren health`") from None
     return DONE
+
+
+async def confirmed(ledger: ConfirmLedger) -> bool:
+    """Wait until every queue has answered and what they store is on the disk.
+
+    Return what a peer would be told: False is a nack.
+    """
+    for _ in range(LOOK_COUNT):
+        ledger.flush()
+        if not ledger.open and not ledger.marks:
+            told = b"".join(ledger.output.take())
+            return NACK not in told
+        await asyncio.sleep(LOOK_S)
+    raise ControlError(Code.BUSY, "a queue has not taken the message yet")

@@ -16,7 +16,7 @@ from warren.queues import ConfirmLedger, Delivery, Queue
 from warren.queues.queue import Got
 from warren.queues.ruled import GATE_TRACED
 from warren.security import Access
-from warren.server.as_user import let_go, refusal_of, stand_in
+from warren.server.as_user import LOOK_COUNT, LOOK_S, confirmed, let_go, refusal_of, stand_in
 from warren.server.changing import Args, Name
 from warren.server.control import Code, Command, ControlError, command, stream
 from warren.server.list_cell import SLICE_NS
@@ -32,10 +32,6 @@ if TYPE_CHECKING:
     from warren.server.node import Node
 
 Text = Annotated[str, Meta(max_length=255)]
-NACK: Final = b"\x00\x3c\x00\x78"
-# How often is looked whether a queue that takes its time is done, and after how long each time.
-LOOK_COUNT: Final = 4000
-LOOK_S: Final = 0.005
 # What is told of one message must fit into a line.
 PAYLOAD_OCTETS_MAX: Final = 32 << 20
 
@@ -94,7 +90,7 @@ class _Messages:
             route = publish(
                 channel.connection, channel, arguments, args.properties, args.payload, None, size
             )
-            taken = await _confirmed(channel, ledger)
+            taken = await confirmed(ledger)
         except (AmqpError, DecodeError) as refusal:
             raise refusal_of(refusal) from None
         finally:
@@ -162,17 +158,6 @@ class _Messages:
         if queue.gate & GATE_TRACED:
             queue.keeper.handed_out(queue, channel, got.message, got.again)
         return got
-
-
-async def _confirmed(channel: Channel, ledger: ConfirmLedger) -> bool:
-    """Wait for what a peer would be told; False if that is a nack."""
-    for _ in range(LOOK_COUNT):
-        ledger.flush()
-        if ledger.told and not ledger.open:
-            told = b"".join(channel.connection.output.take())
-            return NACK not in told
-        await asyncio.sleep(LOOK_S)
-    raise ControlError(Code.BUSY, "a queue has not taken the message yet")
 
 
 def _publish_arguments(exchange: str, key: str) -> bytes:

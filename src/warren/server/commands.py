@@ -19,6 +19,8 @@ from warren.server import (
     command_permission,
     command_policy,
     command_queue,
+    command_range,
+    command_replay,
     command_runtime,
     command_tls,
     command_user,
@@ -41,6 +43,8 @@ def commands(node: "Node") -> Iterator[Command]:
     yield from command_parameter.commands(node)
     yield from command_connection.commands(node)
     yield from command_queue.commands(node)
+    yield from command_range.commands(node)
+    yield from command_replay.commands(node)
     yield from command_policy.commands(node)
     yield from command_delayed.commands(node)
     yield from command_tls.commands(node)

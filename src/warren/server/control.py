@@ -54,6 +54,9 @@ class Code(StrEnum):
     REFUSED = "refused"
     TOO_LARGE = "too_large"
     BUSY = "busy"
+    WRONG_INCARNATION = "wrong_incarnation"
+    PURGED = "purged"
+    DELETED = "deleted"
     INTERNAL = "internal"
 
 

@@ -142,10 +142,8 @@ class RangedRig(Rig):
             blocks = []
             block = backlog.head if backlog.count else None
             while block is not None:
-                blocks.append(
-                    (id(block), block.place, block.first, block.out, block.again, block.sealed)
-                    + (tuple(id(one) for one in block.items),)
-                )
+                facts = (block.place, block.first, block.out, block.again, block.sealed)
+                blocks.append((id(block), *facts, *(id(one) for one in block.items)))
                 block = block.next
             paging = backlog.paging
             levels.append(
