@@ -19,8 +19,10 @@ READ_MAX: Final = 1 << 30
 
 @final
 class SystemFiles:
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, *, look_only: bool = False) -> None:
         self.root = root
+        # Files are opened for reading, and need to be no more than readable.
+        self.look_only = look_only
         self._libc: ctypes.CDLL | None = None
         with suppress(OSError):
             self._libc = ctypes.CDLL(None, use_errno=True)
@@ -29,7 +31,8 @@ class SystemFiles:
         return os.open(self.root / path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
 
     def open(self, path: str) -> int:
-        return os.open(self.root / path, os.O_RDWR | os.O_CLOEXEC)
+        mode = os.O_RDONLY if self.look_only else os.O_RDWR
+        return os.open(self.root / path, mode | os.O_CLOEXEC)
 
     def close(self, handle: int) -> None:
         os.close(handle)

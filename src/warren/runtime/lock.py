@@ -45,3 +45,31 @@ class FileLock:
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
+
+
+@final
+class LookLock:
+    """Keeps a node from starting while somebody looks at its files; writes nothing.
+
+    Several may hold it. Where there is no lock file, no node ever ran and there is nothing to hold.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Take the lock at once or raise `LockHeldError`: a node runs there."""
+        self._descriptor = -1
+        try:
+            self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        except FileNotFoundError:
+            return
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            pid = os.pread(self._descriptor, 32, 0).decode("ascii", "replace").strip()
+            self.release()
+            raise LockHeldError(path, pid) from None
+
+    def release(self) -> None:
+        """Let go; a second call does nothing."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
