@@ -19,7 +19,7 @@ pytestmark = [
 
 def pages(broker: Broker, queue: str, begin: int = 0, **options: Any) -> list[dict[str, Any]]:
     """Every answer from an id on, up to what is stable now."""
-    found = []
+    found: list[dict[str, Any]] = []
     info = broker.control("range_info", queue=queue)
     keys = {"incarnation": info["incarnation"], "purges": info["purges"]}
     options = {"to_seq": info["stable"], **options}

@@ -26,6 +26,9 @@ VERBS: Final = {
     "list-queues": ("warren.cli.question", "list_queues", "queues, a page at a time"),
     "list-connections": ("warren.cli.question", "list_connections", "client connections"),
     "delayed": ("warren.cli.delayed", "delayed", "delayed messages: list them, cancel them"),
+    "peek": ("warren.cli.peek", "peek", "look at messages of a queue without consuming them"),
+    "export": ("warren.cli.export", "export", "messages of a queue as JSON lines"),
+    "replay": ("warren.cli.replay", "replay", "publish a slice of a queue again"),
     "version": ("warren.cli.main", "version", "print the version"),
     "bench": ("warren.bench.main", "main", "measure a broker"),
 }

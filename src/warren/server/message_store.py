@@ -97,7 +97,7 @@ class MessageStore:
         """Recover what is stored for the durable queues; return the changes with incarnations."""
         node = self.node
         mark = int.from_bytes(node.random.octets(4), "little")
-        known = [ident for change in changes for ident in _idents(change)]
+        known = [ident for change in changes for ident in idents_of(change)]
         self.files.remove_folder(PAGE_FOLDER)
         recovery = Recovery(self.files, known, mark)
         _, end, _ = recovery.run()
@@ -321,7 +321,7 @@ def handed_out_of(broker: "Broker") -> dict[int, list[tuple[int, int]]]:
     return found
 
 
-def _idents(change: Change) -> list[int]:
+def idents_of(change: Change) -> list[int]:
     """What the store knows a queue or exchange by; nothing for other changes."""
     if not isinstance(change, QueuePut | ExchangePut) or not change.incarnation:
         return []

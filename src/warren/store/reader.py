@@ -1,4 +1,4 @@
-"""Reading the messages of a queue straight from the files of a data folder, and never writing there.
+"""Reading the messages of a queue from the files of a data folder, and never writing there.
 
 Two ways, for tools in another process than the node:
 
