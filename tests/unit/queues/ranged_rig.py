@@ -181,3 +181,6 @@ class Committed:
 
     def on_broken(self, reason: str) -> None:
         raise AssertionError(reason)
+
+    def on_full(self, reason: str) -> None:
+        raise AssertionError(reason)
