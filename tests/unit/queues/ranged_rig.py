@@ -9,7 +9,7 @@ from tests.support.sim_lanes import DirectLanes
 from tests.unit.queues.rig import Rig
 from warren.queues import Delivery, Message, Outlet, Queue, QueueRules
 from warren.queues.ranged import Range, RangeRead, levels_of
-from warren.queues.storage import Storage
+from warren.queues.storage import LEVEL_BITS, Storage
 from warren.store.pages import Pages
 from warren.store.persistence import Persistence
 from warren.store.recovery import Recovery
@@ -29,7 +29,7 @@ class RangedRig(Rig):
         self.files = files or SimFiles(Random(1))
         self.lanes = DirectLanes(self.files)
         self.outlets: list[Outlet] = []
-        idents = [INCARNATION << 8 | level for level in range(priorities + 1)]
+        idents = [INCARNATION << LEVEL_BITS | level for level in range(priorities + 1)]
         recovery = Recovery(self.files, idents)
         _, end, _ = recovery.run()
         self.persistence = Persistence(
