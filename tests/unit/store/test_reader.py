@@ -7,13 +7,14 @@ import pytest
 from tests.support.sim_files import SimFiles
 from tests.unit.queues.ranged_rig import INCARNATION, RangedRig
 from tests.unit.queues.rig import ack
+from warren.queues.storage import LEVEL_BITS
 from warren.store.index import QueueIndex
 from warren.store.readable import live_runs
 from warren.store.reader import ChangedError, StoppedStore, segment_records
 from warren.store.record import Publish
 from warren.store.segment import segment_path
 
-IDENT = INCARNATION << 8
+IDENT = INCARNATION << LEVEL_BITS
 
 
 def index_of(rig: RangedRig) -> QueueIndex:
