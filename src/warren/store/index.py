@@ -178,6 +178,8 @@ class QueueIndex:
         self.stored_live: i64 = 0
         # First id and the one behind the last of each range that owes releases, in order.
         self.owed: vec[i64] = vec[i64]()
+        # Places of bodies that could not be read, until it is settled that they are lost.
+        self.unread: dict[int, int] | None = None
         # In the journal's line of queues that owe.
         self.owing = False
         # The number of the last journal file, and of the last batch, with a record of this queue.
@@ -403,9 +405,10 @@ class QueueIndex:
         """The live ones of these leave the queue, but their records stay; True if that is news."""
         before = self.live
         for segment in self.segments.values():
-            seq = max(begin, segment.number << SEGMENT_SHIFT)
+            first = segment.number << SEGMENT_SHIFT
+            seq = max(begin, first)
             stop = min(end, segment.end)
-            if seq & SEGMENT_MASK == 0 and stop == segment.end and len(self.owed) == 0:
+            if seq == first and stop == segment.end and len(self.owed) == 0:
                 self.live -= segment.live
                 continue
             while seq < stop and segment.live > 0:
@@ -502,6 +505,7 @@ class QueueIndex:
         self.write_run()
         before = self.live
         stored = self.stored_live
+        stored -= self._release_unread(first, last)
         self.replay_settled(first, last + 1 - first)
         flags: i64 = 0
         if self.stored_live < stored:
@@ -513,6 +517,20 @@ class QueueIndex:
             self.journal.settle(self.ident, first, last + 1 - first, 0, flags)
             self._join_batch()
         return before - self.live
+
+    def _release_unread(self, first: i64, last: i64) -> i64:
+        """Release the bodies that could not be read, of records that could; return how many."""
+        unread = self.unread
+        released: i64 = 0
+        if unread is None:
+            return released
+        while first <= last:
+            place = i64(unread.pop(int(first), 0))
+            if place != 0 and self.is_live(first):
+                self.journal.bodies.release(place)
+                released += 1
+            first += 1
+        return released
 
     def lose_places(self, begin: i64, end: i64) -> i64:
         """What the journal has between two lsns cannot be read."""

@@ -296,6 +296,9 @@ class Reading:
                 body = self.fetch.found.get(int(record.place))
                 if body is None:
                     self.problem = self.fetch.problem
+                    if self.index.unread is None:
+                        self.index.unread = {}
+                    self.index.unread[int(record.seq)] = int(record.place)
                     self._lose(int(record.seq), int(record.seq))
                     continue
                 record.body = body

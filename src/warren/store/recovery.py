@@ -325,6 +325,10 @@ class Recovery:
             for number in self.journal.bodies.gone:
                 state.forget(~number)
             return
+        if not self.found.damages and not leaked:
+            lsn = int(self.journal.committed)
+            what = "the journal names bodies that it does not say were written"
+            self._damaged(Damage(-1, lsn, 0, what), None)
         repair = Repair(self.files, self.journal_files)
         for index in self.indexes.values():
             self.found.lost += repair.recount(index)

@@ -86,6 +86,16 @@ class Rig:
         return Rig(self.files.after_kill(Random(2)), known)
 
 
+def checkpoint(rig: Rig) -> None:
+    """Have everything in segments."""
+    rig.persistence.end.close(rig.files)
+    rig.publish(3, b"other")
+    rig.commit()
+    rig.persistence.checkpoint(1)
+    rig.store.direct.run()
+    assert not rig.persistence.checkpointing
+
+
 @pytest.mark.rule("ST-1", "ST-2", "ST-3")
 @pytest.mark.parametrize(
     ("body", "props", "below", "stored"),
@@ -287,12 +297,42 @@ def test_bodies_that_are_not_what_was_written_are_lost_and_the_others_are_not() 
     assert rig.queue(1).lose(2, 3) == 2
     rig.commit()
     assert len(rig.records(1)) == 2
-    # What the lost ones referred to is found out by the next start, which looks at everything.
-    rig.store.direct.run()
+    # What they referred to is known: their records could be read.
+    assert not rig.bodies.leaked
     rig = rig.again()
+    assert not rig.store.found.damages
     assert len(rig.records(1)) == 2
+    assert [int(count) for count in rig.bodies.files[0].refs] == [1, 1, 0, 0]
+    assert len(places) == 4
+
+
+@pytest.mark.rule("MS-27")
+def test_what_damaged_records_referred_to_is_counted_by_the_next_start() -> None:
+    rig = Rig()
+    for _ in range(2):
+        rig.publish(1, b"x" * 100_000)
+        rig.publish(2, b"x" * 100_000)
+    rig.commit()
+    checkpoint(rig)
+    file = rig.files.paths()["queues/0000000000000001/0.idx"]
+    octets = bytearray(file.disk)
+    octets[-1] ^= 1
+    file.disk = bytes(octets)
+    reading = rig.read(1)
+    assert reading.records() == []
+    assert reading.lost == [(0, 1)]
+    assert rig.queue(1).lose(0, 1) == 2
+    rig.commit()
+    assert rig.bodies.leaked
+    assert len(rig.sizes()) == 4
+    rig = rig.again()
+    assert list(rig.sizes()) == [1, 3]
     check_bodies(rig.store)
-    assert [rig.bodies.holds(place) for place in places] == [True, True, False, False]
+    assert not rig.bodies.leaked
+    # It is found out once.
+    rig = rig.again()
+    assert len([path for call, path in rig.calls if call == "read" and ".rdq" in path]) <= 1
+    assert len(rig.records(2)) == 2
 
 
 @pytest.mark.rule("MS-27", "MS-28", "MS-30")
@@ -317,6 +357,20 @@ def test_after_damage_to_the_journal_everything_is_counted_anew() -> None:
     rig.commit()
     assert len(rig.sizes()) == 4
     assert len(rig.records(1)) == 8
+
+
+def test_a_journal_that_names_what_was_never_written_is_damage() -> None:
+    rig = Rig()
+    rig.publish(1, b"x" * 5000)
+    # As if a mistake of ours had left out the record that says so.
+    for some in rig.bodies.appends:
+        some.told = len(some.sizes)
+    rig.commit()
+    rig = rig.again()
+    (damage,) = rig.store.found.damages
+    assert "does not say were written" in damage.what
+    assert [record.body for record in rig.records(1)] == [b"x" * 5000]
+    check_bodies(rig.store)
 
 
 @pytest.mark.rule("MS-29")
@@ -349,12 +403,7 @@ def test_a_start_reads_no_bodies(checkpointed: bool) -> None:
         rig.publish(2, b"x" * 10_000, place)
         rig.commit()
     if checkpointed:
-        rig.persistence.end.close(rig.files)
-        rig.publish(3, b"other")
-        rig.commit()
-        rig.persistence.checkpoint(1)
-        rig.store.direct.run()
-        assert not rig.persistence.checkpointing
+        checkpoint(rig)
     rig = rig.again()
     reads = [path for call, path in rig.calls if call == "read" and path.endswith(".rdq")]
     # The header of the file that it goes on with.
@@ -493,6 +542,23 @@ def test_offsets_fit_whatever_the_limit_is() -> None:
         bodies.put(body, None, len(body))
     assert [int(home.size) for home in bodies.homes] == [1024 * 1048600, 6 * 1048600]
     assert all(offset > 0 for offset in bodies.files[0].offsets)
+
+
+def test_a_purge_from_the_first_id_of_a_segment_leaves_the_one_before() -> None:
+    rig = Rig()
+    for _ in range(3):
+        rig.publish(1, b"stays")
+    index = rig.queue(1)
+    # As if the first segment were full.
+    index.segments[0].enter(16383)
+    index.live += 1
+    index.settle(16383, 0)
+    index.next_seq = 16384
+    rig.publish(1, b"x" * 5000)
+    index.settle_from(16384, 5000)
+    assert index.live == 3
+    rig.commit()
+    assert [record.body for record in rig.records(1)] == [b"stays"] * 3
 
 
 def test_a_compaction_without_room_is_tried_again_when_there_is_some() -> None:
