@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from tests.support.stored_machine import StoredMachine
 from warren.protocol.properties import P_PERSISTENT
 from warren.queues.backlog import HERE, IN_STORE, Backlog, Block, Returned
+from warren.queues.part import parts
 from warren.queues.queue import Queue
 from warren.store.index import SEGMENT_SHIFT, QueueIndex
 
@@ -115,9 +116,28 @@ def check_queue(queue: Queue, unacked: list[tuple[int, int, bool, int]]) -> None
             upper += int(backlog.count) + len(returned.heap)
         if index is not None:
             check_index(queue, backlog, returned, index, unacked, here)
+    check_parts(queue)
     assert (queue.out_count, queue.out_octets) == (out_count, out_octets), queue.name
     assert queue.ready_bytes == octets, queue.name
     assert queue.upper == upper, queue.name
+
+
+def check_parts(queue: Queue) -> None:
+    """VQ-2."""
+    found = parts(queue)
+    q1, q2, delta, q3, q4 = found.q1, found.q2, found.delta, found.q3, found.q4
+    assert min(q1, q2, delta.count, q3, q4) >= 0, found
+    assert q1 + q2 + delta.count + q3 + q4 == queue.ready(), found
+    assert delta.transient <= delta.count, found
+    if delta.count:
+        assert 0 <= delta.start <= delta.start + delta.count <= delta.end, found
+    if queue.rules.lazy:
+        assert q1 == q2 == q4 == 0, found
+        return
+    assert q3 or not q1, found
+    assert delta.count or not q2, found
+    assert q3 or not delta.count, found
+    assert (q3 + q4 == 0) == (queue.ready() == 0), found
 
 
 def check_order(backlog: Backlog) -> None:

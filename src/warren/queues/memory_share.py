@@ -93,6 +93,7 @@ class MemoryShare:
             rates[key] = one
             durations.append(one.duration())
         self.rates = rates
+        storage.rates = {key: one.rates for key, one in rates.items()}
         finite = [each for each in durations if each != INFINITE]
         self.desired = desired_duration(
             finite, len(durations), used=used, limit=limit, ratio=ratio, disk_low=storage.disk_low

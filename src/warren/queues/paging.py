@@ -64,6 +64,7 @@ class Paging:
         self.again_below: i64 = 0
         # After a clean stop the runs of those that were: first id, id behind the last.
         self.again_runs: list[tuple[int, int]] | None = None
+        # Messages that were read, and written to page files.
         self.reads: i64 = 0
         self.writes: i64 = 0
 
@@ -280,7 +281,6 @@ class Paging:
 
     def _read(self, block: Block) -> None:
         self.loading = True
-        self.reads += 1
         if block.place == IN_PAGES:
             page = PageRead(
                 block.page_file, block.page_offset, block.page_size, Paged(self, block, self.life)
@@ -396,6 +396,7 @@ class Paging:
         queue.ready_bytes -= block.octets - octets - got
         if left == 0 and self.last_out is block:
             self.last_out = None
+        self.reads += count
         self.backlog.bring_in(block, blocks, left=left, octets=octets)
         queue.on_here()
 

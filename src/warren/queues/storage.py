@@ -121,8 +121,10 @@ class Storage:
         self.waiting: list[Paging] = []
         # Backlogs of lazy queues with messages that came since the last commit.
         self.lazy: list[Paging] = []
-        # Queues that had more than a block of messages, for whoever looks after memory.
+        # Queues that had more than a block of messages, for whoever looks after memory, and what is
+        # known of their rates: messages in and out a second, of these to be settled, and settled.
         self.large: dict[int, Queue] = {}
+        self.rates: dict[int, list[float]] = {}
         # Queues that are slowed down because the journal does not keep up.
         self.slow: list[SlowQueue] = []
         self.pending_max = PENDING_MAX
@@ -191,9 +193,11 @@ class Storage:
         expires_us: i64 = 0
         if message.expires_at != 0:
             expires_us = (message.expires_at + self.epoch_ns) // 1000
+        if expires_us != 0:
             index.expires = True
         self.place(message)
         self._write(index, seq, message, expires_us, message.place)
+        index.written += 1
 
     def hold(self, index: QueueIndex, seq: i64, message: Message, expires_us: i64) -> None:
         """Write a message and a moment until when an exchange holds it; its body is embedded."""
@@ -304,6 +308,7 @@ class Storage:
 
     def forget(self, queue: "Queue") -> None:
         self.large.pop(id(queue), None)
+        self.rates.pop(id(queue), None)
 
     def write_page(self, page: PageWrite) -> None:
         self.pages.write(page)

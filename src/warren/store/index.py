@@ -182,6 +182,8 @@ class QueueIndex:
         self.unread: dict[int, int] | None = None
         # In the journal's line of queues that owe.
         self.owing = False
+        # Messages that were written down since the start.
+        self.written: i64 = 0
         # The number of the last journal file, and of the last batch, with a record of this queue.
         self.file: i64 = -1
         self.batch: i64 = 0
