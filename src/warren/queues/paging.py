@@ -394,8 +394,14 @@ class Paging:
         queue.out_count -= block.out - left
         queue.out_octets -= block.octets - octets
         queue.ready_bytes -= block.octets - octets - got
-        if left == 0 and self.last_out is block:
-            self.last_out = None
+        if left == 0:
+            if self.last_out is block:
+                self.last_out = None
+            index = self.index
+            if block.place == IN_STORE and index is not None:
+                # What is left over was lost.
+                index.live_bytes = max(i64(0), index.live_bytes - (block.octets - got))
+        self.storage.note_large(queue)
         self.reads += count
         self.backlog.bring_in(block, blocks, left=left, octets=octets)
         queue.on_here()

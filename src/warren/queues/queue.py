@@ -243,6 +243,8 @@ class Queue(QueueRef):
         assert paging is not None
         paging.index = index
         if index.live == 0:
+            # What damage took was not counted in octets.
+            index.live_bytes = 0
             return
         block = Block(index.first_live())
         block.place = IN_STORE
