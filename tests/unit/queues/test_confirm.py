@@ -2,6 +2,7 @@
 
 import struct
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 from tests.support.machine import Decoder
 from warren.protocol.output import Outbox, Output
 from warren.queues import ConfirmLedger
+from warren.store.journal import Batch, Journal
 
 TAKEN, REFUSED, PENDING = "taken", "refused", "pending"
 
@@ -149,3 +151,125 @@ def test_late_answers_for_unknown_numbers_change_nothing() -> None:
     wire.ledger.answer(9, False)
     assert wire.flush() == [("ack", 1, False)]
     assert (wire.ledger.open, wire.ledger.refused) == ({}, set())
+
+
+class Stored:
+    """A ledger whose publishes are written into a journal, batch by batch."""
+
+    def __init__(self) -> None:
+        self.wire = Wire()
+        self.journal = Journal(1, 1)
+        self.sealed: list[Batch] = []
+
+    def publish(self, outcomes: list[str], *, stored: bool) -> int:
+        number = publish(self.wire, outcomes)
+        if stored:
+            self.journal.settle(1, number, 1, 0)
+            self.wire.ledger.mark(number, self.journal)
+        return number
+
+    def seal(self) -> None:
+        self.sealed.append(self.journal.seal())
+
+    def safe(self) -> None:
+        batch = self.sealed.pop(0)
+        for waiter in batch.waiters:
+            waiter.safe(batch.number)
+        self.wire.flush()
+
+    def lost(self) -> None:
+        """As a journal that breaks: what is sealed and what is open."""
+        for batch in (*self.sealed, self.journal.batch):
+            for waiter in batch.waiters:
+                waiter.lost(batch.number)
+        self.sealed = []
+        self.wire.flush()
+
+
+@pytest.mark.rule("CN-1", "CN-2", "CO-3")
+def test_what_is_stored_is_confirmed_with_its_batch() -> None:
+    stored = Stored()
+    stored.publish([TAKEN], stored=False)
+    for _ in range(3):
+        stored.publish([TAKEN], stored=True)
+    # Nobody is told of what comes behind a publish that waits.
+    stored.publish([TAKEN], stored=False)
+    assert stored.wire.flush() == [("ack", 1, False)]
+    stored.seal()
+    stored.publish([TAKEN], stored=True)
+    stored.seal()
+    stored.publish([TAKEN], stored=True)
+    assert stored.wire.flush() == []
+    stored.safe()
+    assert stored.wire.sent[-1] == ("ack", 5, True)
+    stored.safe()
+    assert stored.wire.sent[-1] == ("ack", 6, False)
+    assert set(stored.wire.answers) == {1, 2, 3, 4, 5, 6}
+    stored.seal()
+    stored.safe()
+    assert set(stored.wire.answers) == set(range(1, 8))
+
+
+STORED_STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("publish"), PUBLISHES, st.booleans()),
+        st.tuples(st.just("answer"), st.integers(0, 50), st.booleans()),
+        st.tuples(st.just("seal")),
+        st.tuples(st.just("safe")),
+        st.tuples(st.just("flush")),
+    ),
+    max_size=60,
+)
+
+
+@pytest.mark.rule("CN-2", "CO-2", "CO-3", "CO-4", "LE-5")
+@given(STORED_STEPS, st.booleans())
+def test_each_publish_has_one_answer_whatever_becomes_of_its_batch(
+    steps: list[tuple[Any, ...]], broken: bool
+) -> None:
+    stored = Stored()
+    ledger = stored.wire.ledger
+    batches: dict[int, int] = {}
+    refused: set[int] = set()
+    safe = 0
+    for step in steps:
+        if step[0] == "publish":
+            number = stored.publish(step[1], stored=step[2])
+            if step[2]:
+                batches[number] = int(stored.journal.batch.number)
+            if REFUSED in step[1]:
+                refused.add(number)
+        elif step[0] == "answer" and ledger.open:
+            number = sorted(ledger.open)[step[1] % len(ledger.open)]
+            ledger.answer(number, step[2])
+            if not step[2]:
+                refused.add(number)
+        elif step[0] == "seal":
+            stored.seal()
+        elif step[0] == "safe" and stored.sealed:
+            safe = int(stored.sealed[0].number)
+            stored.safe()
+        elif step[0] == "flush":
+            stored.wire.flush()
+        # Nothing is told before its batch is safe.
+        waiting = {number for number, batch in batches.items() if batch > safe}
+        assert not waiting & set(stored.wire.answers)
+    told_before = set(stored.wire.answers)
+    for number in list(ledger.open):
+        while number in ledger.open:
+            ledger.answer(number, True)
+    if broken:
+        stored.lost()
+    else:
+        stored.seal()
+        while stored.sealed:
+            stored.safe()
+    stored.wire.flush()
+    answers = stored.wire.answers
+    assert set(answers) == set(range(1, int(ledger.published) + 1))
+    unsafe = {number for number, batch in batches.items() if batch > safe} if broken else set()
+    for number, answer in answers.items():
+        if number in refused or number in unsafe:
+            assert answer == "nack"
+        elif not broken or number in told_before:
+            assert answer == "ack"
