@@ -11,6 +11,7 @@ import itertools
 import os
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
@@ -471,13 +472,8 @@ class Queues(RuleBasedStateMachine):
         for _ in range(count):
             self.number += 1
             cc, bcc = extra[:1], extra[1:]
-            persistent = self.is_persistent(self.number)
-            found.append(
-                Letter(
-                    self.number, *target, size, priority, expiration, cc, bcc,
-                    persistent=persistent,
-                )  # fmt: skip
-            )
+            letter = Letter(self.number, *target, size, priority, expiration, cc, bcc)
+            found.append(replace(letter, persistent=self.is_persistent(self.number)))
         return found
 
     @rule(

@@ -43,8 +43,6 @@ MIXES: Final = ("all", "most", "some", "none")
 def limits() -> st.SearchStrategy[Limits]:
     return st.builds(
         Limits,
-        embed_below=st.sampled_from((4096, 4096, 1, 6)),
-        body_file=st.sampled_from((100, 400, 1 << 24)),
         resident_octets=st.sampled_from((0, 0, 500, 2000, 1 << 25)),
         block_messages=st.sampled_from((1, 2, 3, 256)),
         ahead=st.sampled_from((1, 2, 2048)),
@@ -115,9 +113,7 @@ class StoredQueues(Queues):
         limits=limits(),
         mix=st.sampled_from(MIXES),
     )
-    def begin(
-        self, rules: tuple[Rules, ...], bound: Any, limits: Limits, mix: str
-    ) -> None:
+    def begin(self, rules: tuple[Rules, ...], bound: Any, limits: Limits, mix: str) -> None:
         self.mix = mix
         self.come_back(True, limits)
         self.begin_with(rules, bound)
@@ -184,9 +180,7 @@ class StoredQueues(Queues):
 
         return apply
 
-    @rule(
-        what=every(CHANNELS, range(3), VERBS[:3], (False, True)), to=st.sampled_from(TARGETS)
-    )
+    @rule(what=every(CHANNELS, range(3), VERBS[:3], (False, True)), to=st.sampled_from(TARGETS))
     def settle_then_publish(self, what: tuple[Any, ...], to: tuple[str, str]) -> None:
         """Not in one read: what waits on the disk is not handed out before the publish."""
         where, which, (name, verb), multiple = what

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tests.support.machine import FakeClock, Machine, Peer
 from tests.support.sim_files import SimFiles
-from warren.queues.storage import Storage
 from warren.server.message_store import MessageStore, handed_out_of
 from warren.session import SessionSettings
 from warren.store.state_log import StateJob
@@ -30,6 +29,7 @@ from warren.vhost.change import (
 
 if TYPE_CHECKING:
     from warren.core.seam import Job
+    from warren.queues.storage import Storage
 
 
 KEPT_DEFAULT: Final = 128 * 1024 * 1024

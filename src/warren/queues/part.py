@@ -50,7 +50,7 @@ class Delta:
 class Parts:
     q1: int = 0
     q2: int = 0
-    delta: Delta = Delta()  # noqa: RUF009 - it is frozen.
+    delta: Delta = Delta()
     q3: int = 0
     q4: int = 0
 

@@ -305,9 +305,9 @@ class Ruled:
     def reduce(self, target: i64) -> bool:
         """Have messages leave memory, those of the lowest priority first: they stay longest."""
         for level in self.levels:
-            if level is not None and level.backlog.paging is not None:
-                if level.backlog.paging.reduce(target):
-                    return True
+            paging = None if level is None else level.backlog.paging
+            if paging is not None and paging.reduce(target):
+                return True
         return False
 
     def read_again(self) -> None:

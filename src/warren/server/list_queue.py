@@ -114,9 +114,7 @@ def backing_queue_status(queue: Queue) -> dict[str, object]:
     """Tell where the messages are, in the words of the reference."""
     found = parts(queue)
     delta = found.delta
-    start, end = (
-        "undefined" if each == UNDEFINED else each for each in (delta.start, delta.end)
-    )
+    start, end = ("undefined" if each == UNDEFINED else each for each in (delta.start, delta.end))
     target = target_ram_count(queue)
     storage = queue.turn.storage
     rates = None if storage is None else storage.rates.get(id(queue))

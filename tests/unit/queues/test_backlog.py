@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from warren.queues import Message
 from warren.protocol.properties import P_PERSISTENT
+from warren.queues import Message
 from warren.queues.backlog import (
     BLOCK_SIZE,
     HERE,
@@ -129,9 +129,7 @@ class Chain:
             return
         block.sealed = True
         kept = [item for item in block.items if item is not None]
-        self.disk[id(block)] = [
-            (int(block.seq_at(place)), item) for place, item in enumerate(kept)
-        ]
+        self.disk[id(block)] = [(int(block.seq_at(place)), item) for place, item in enumerate(kept)]
         before_block = next((one for one in self.chain() if one.next is block), None)
         place = self.random.choice((IN_STORE, IN_PAGES))
         self.backlog.take_out(block, place)

@@ -224,7 +224,7 @@ STORED_STEPS = st.lists(
 
 @pytest.mark.rule("CN-2", "CO-2", "CO-3", "CO-4", "LE-5")
 @given(STORED_STEPS, st.booleans())
-def test_each_publish_has_one_answer_whatever_becomes_of_its_batch(
+def test_each_publish_has_one_answer_whatever_becomes_of_its_batch(  # noqa: C901 - one history
     steps: list[tuple[Any, ...]], broken: bool
 ) -> None:
     stored = Stored()

@@ -1,4 +1,4 @@
-"""Page files: what is transient leaves memory, and its file goes with its last page (MS-14, MS-24)."""
+"""Page files: what is transient leaves memory; its file goes with its last page (MS-14, MS-24)."""
 
 import zlib
 from random import Random

@@ -1,16 +1,19 @@
 """Records are read back by id, several chunks at a time, or runs of the journal (IX-11)."""
 
 from random import Random
+from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.support.sim_files import SimFiles
 from tests.support.sim_lanes import DirectLanes
 from tests.support.store_model import Store
-from warren.store.index import QueueIndex
-from warren.store.persistence import Persistence
 from warren.store.reading import Reading
 from warren.store.record import PERSISTENT
+
+if TYPE_CHECKING:
+    from warren.store.index import QueueIndex
+    from warren.store.persistence import Persistence
 
 BODY = b"." * 1000
 
