@@ -42,9 +42,13 @@ if TYPE_CHECKING:
 
 # What a message counts besides its body, exchange, key and properties.
 RECORD_COST: Final = 64
+# What a record in the store has besides its body, about.
+RECORD_OCTETS: Final = 128
 # Work of one slice, and gaps that are told in one answer.
-SLICE_BLOCKS: Final = 32
+SLICE_BLOCKS: Final = 512
 SLICE_MESSAGES: Final = 2048
+# What is looked into costs as much as so many blocks that are passed over.
+PASSED_BLOCKS: Final = 16
 SLICE_GAPS: Final = 4
 GAPS_MAX: Final = 256
 # Of what may be told some more is noted, so that it is not sorted again with each message.
@@ -235,7 +239,7 @@ class RangeRead(Witness):
         seq = self.wanted.from_seq
         count = octets = moves = 0
         while seq < self.bound and not self._is_full(count, octets):
-            most = max(1, self.wanted.octets - octets)
+            most = min(self.wanted.octets - octets, _expected(index, self.wanted.limit - count))
             if not storage.persistence.read(index, seq, self._on_read, most):
                 return
             self.waiting = True
@@ -294,12 +298,11 @@ class RangeRead(Witness):
                 if self._page is None:
                     continue
                 count, octets = count + len(self._page.records), octets + int(block.octets)
-                walked += SLICE_BLOCKS
             if self._is_full(count, octets):
                 self.bound = min(self.bound, last + 1)
                 return
             block = block.next
-            walked += 1
+            walked += 1 if last < self.wanted.from_seq else PASSED_BLOCKS
             if walked >= SLICE_BLOCKS:
                 walked = 0
                 yield
@@ -500,6 +503,11 @@ def _nobody() -> None:
 def _has(level: LevelView, seq: int) -> bool:
     """Whether the store has a message of a level."""
     return level.index is not None and bool(is_readable(level.index, seq))
+
+
+def _expected(index: "QueueIndex", count: int) -> int:
+    """About so many octets have this many records."""
+    return count * (int(index.live_bytes // max(1, index.live)) + RECORD_OCTETS)
 
 
 def _again_out(paging: "Paging", seq: int) -> bool:
