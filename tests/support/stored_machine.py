@@ -49,6 +49,7 @@ class Limits:
     # Messages from this size on are in the message store.
     embed_below: int = 4096
     body_file: int = 16 * 1024 * 1024
+    pending_max: int = 32 * 1024 * 1024
     # The order of jobs of several lanes, and how many are done in a turn; 0 is all, as given.
     seed: int = 0
 
@@ -201,6 +202,7 @@ class StoredMachine(Machine):
                 queue_resident_bytes=limits.resident_octets,
                 queue_index_embed_msgs_below=limits.embed_below,
                 msg_store_file_size_limit=limits.body_file,
+                journal_pending_bytes_max=limits.pending_max,
             ),
         )
         self.messages = MessageStore(node, self.files)  # type: ignore[arg-type]

@@ -169,6 +169,14 @@ class Consumers:
                 cursor = group.cursor
         return None
 
+    def is_able(self) -> bool:
+        """Whether some consumer would take a message now."""
+        for group in self.groups:  # noqa: SIM110 - a generator would not be compiled to a loop
+            cursor = group.cursor
+            if cursor is not None and cursor.able():
+                return True
+        return False
+
     def add(self, consumer: Consumer) -> None:
         self.every.append(consumer)
         if self.single:

@@ -191,7 +191,8 @@ class Paging:
                 self.write(block)
             if block.place != HERE or block.lsn != 0:
                 went += 1
-        return went > 0 and len(found) > len(some)
+        # Those for which there is no room have their turn when there is.
+        return went > 0 and len(found) > len(some) and id(queue) not in self.storage.unpaged
 
     def _resident(self, excess: i64) -> list[Block]:
         """The blocks in memory that may leave, those farthest from the head, in order."""
@@ -232,7 +233,10 @@ class Paging:
 
     def write(self, block: Block) -> None:
         """Write the messages of a block to a page file; they leave when that is done."""
-        if not self.storage.may_page() or block.lsn != 0:
+        queue = self.queue
+        if queue is None or not self.storage.may_page() or block.lsn != 0:
+            return
+        if not self.storage.has_page_room(queue):
             return
         block.lsn = -1
         self.writes += len(block.items)
@@ -253,6 +257,7 @@ class Paging:
     def on_written(self, block: Block, life: i64, page: PageWrite, error: Exception | None) -> None:
         """A block is in a page file."""
         block.lsn = 0
+        self.storage.on_page_written()
         whole = error is None and life == self.life and is_whole(block)
         if not whole or self.queue is None or block is self.backlog.head:
             self.storage.drop_page(page.file, page.size)

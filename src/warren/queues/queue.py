@@ -13,6 +13,7 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
+from warren.flow.credit import LINGER_NS
 from warren.protocol.properties import P_EXPIRATION, P_PERSISTENT
 from warren.protocol.value import Table
 from warren.queues.backlog import IN_STORE, Backlog, Block, Returned, ReturnedMessage
@@ -43,6 +44,10 @@ GATE_SUSPENDED: Final = 2
 GATE_RULES: Final = 4
 # Persistent messages are written to the store: only publishes look at this one.
 GATE_STORE: Final = 32
+# More than any channel has.
+ALL_CREDIT: Final[i64] = 1 << 40
+# A queue of which one in so many of the last messages was written down has work with that.
+STORED_LATELY: Final[i64] = 256
 # Everything for which handing out takes the long way, or none.
 GATE_LONG: Final = GATE_DEAD | GATE_SUSPENDED | GATE_RULES | GATE_EXPIRY | GATE_TRACED
 
@@ -121,8 +126,9 @@ class Queue(QueueRef):
         self.memory_target: i64 = -1
         # Who waits for messages that are not in memory: channels with a basic.get.
         self.getters: list[ConsumerOwner] = []
-        # The journal does not keep up: publishes cost credit.
+        # The journal does not keep up: publishes cost credit. Since when, or when it was so last.
         self.slow = False
+        self.slow_since_ns: i64 = -1
         self.ready_bytes: i64 = 0
         self.unacked_count: i64 = 0
         self.settled_count: i64 = 0
@@ -310,8 +316,22 @@ class Queue(QueueRef):
             return TAKEN
         if not self.slow:
             self.slow = True
+            self.slow_since_ns = self.turn.now_ns
             storage.slow_down(self, self.vhost)
         return OVERDRAWN
+
+    def cost(self) -> i64:
+        storage = self.turn.storage
+        if self.slow and storage is not None and storage.is_far_behind():
+            return ALL_CREDIT
+        return 1
+
+    def in_flow(self) -> bool:
+        """Whether listings show `flow`: now, or it began a short while ago."""
+        if self.slow or self.gate & GATE_SUSPENDED:
+            return True
+        since = self.slow_since_ns
+        return since >= 0 and self.turn.now_ns - since < LINGER_NS
 
     def on_store_open(self) -> None:
         """The journal has caught up."""
@@ -433,6 +453,9 @@ class Queue(QueueRef):
         self.watchers.append(owner)
 
     def _open_gate(self) -> None:
+        """Give publishers their credit back, unless something else still holds it."""
+        if (self.slow or self.gate & GATE_SUSPENDED) and not self.gate & GATE_DEAD:
+            return
         watchers = self.watchers
         self.watchers = []
         for owner in watchers:
@@ -447,6 +470,13 @@ class Queue(QueueRef):
         if not self.consumers.every:
             return 0
         return self.backlog.count + self.upper
+
+    def stores(self) -> bool:
+        index = self.index
+        return index is not None and self.next_seq - index.next_seq < STORED_LATELY
+
+    def is_held_up(self) -> bool:
+        return bool(self.consumers.every) and self.ready() > 0 and not self.consumers.is_able()
 
     def schedule(self) -> None:
         """Have ready messages handed out at the end of this turn."""

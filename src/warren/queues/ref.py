@@ -35,6 +35,18 @@ class QueueRef:
         """Take a message; `number` is what the ledger is told if the answer comes later."""
         raise AssertionError("a queue reference without an implementation")
 
+    def cost(self) -> i64:
+        """What the publish that was answered by `HELD` or more costs, in credit."""
+        return 1
+
+    def stores(self) -> bool:
+        """Whether what was published last had to be written down."""
+        return False
+
+    def is_held_up(self) -> bool:
+        """Whether messages wait here because no consumer takes them."""
+        return False
+
     def pressure(self) -> i64:
         """Ready messages that consumers wait for; 0 without consumers."""
         return 0

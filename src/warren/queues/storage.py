@@ -32,9 +32,11 @@ if TYPE_CHECKING:
 # Durable messages of a queue that stay in memory by default, in octets.
 RESIDENT_OCTETS: Final[i64] = 32 * 1024 * 1024
 UNLIMITED: Final[i64] = 1 << 62
-# Octets on their way to the journal above which publishers are slowed down, and below which not
-# any more.
-PENDING_MAX: Final[i64] = 32 * 1024 * 1024
+# So many times as much: nobody who publishes goes on, whatever credit is left.
+FAR: Final[i64] = 2
+# Octets of pages on their way to page files at which no more leave. What leaves is in memory
+# twice, at a time when there is little of it.
+PAGES_MAX: Final[i64] = 8 * 1024 * 1024
 REST_NS: Final[i64] = 1_000_000_000
 # Consumers are read ahead for while fewer than so many messages are in memory before a block that
 # is out, and so many octets of them are read in one go.
@@ -100,6 +102,7 @@ class Storage:
         epoch_ns: int,
         resident_octets: int = 32 * 1024 * 1024,
         waits: WaitBook | None = None,
+        pending_max: int = 32 * 1024 * 1024,
     ) -> None:
         self.turn = turn
         self.log = log
@@ -127,7 +130,11 @@ class Storage:
         self.rates: dict[int, list[float]] = {}
         # Queues that are slowed down because the journal does not keep up.
         self.slow: list[SlowQueue] = []
-        self.pending_max = PENDING_MAX
+        self.pending_max: i64 = pending_max
+        # The journal has outgrown its checkpoints (`Persistence.overgrown`).
+        self.overgrown = False
+        # Queues with blocks that leave when there is room for pages on their way.
+        self.unpaged: dict[int, Queue] = {}
         # What a start found: whether the last stop was clean, and then what was handed out.
         self.clean = True
         self.handed_out: dict[int, list[tuple[int, int]]] = {}
@@ -307,8 +314,29 @@ class Storage:
         self.large[id(queue)] = queue
 
     def forget(self, queue: "Queue") -> None:
+        """A queue is gone."""
         self.large.pop(id(queue), None)
         self.rates.pop(id(queue), None)
+        self.unpaged.pop(id(queue), None)
+        if queue.slow:
+            for one in self.slow:
+                if one.queue is queue:
+                    self.waits.end(one.handle, int(self.turn.now_ns))
+            self.slow = [one for one in self.slow if one.queue is not queue]
+
+    def has_page_room(self, queue: "Queue") -> bool:
+        """Whether a page may be written now; if not, the queue has its turn later."""
+        if self.pages.pending_bytes < PAGES_MAX:
+            return True
+        self.unpaged[id(queue)] = queue
+        return False
+
+    def on_page_written(self) -> None:
+        """There may be room for more."""
+        if self.unpaged and self.pages.pending_bytes <= PAGES_MAX // 2:
+            queues = list(self.unpaged.values())
+            self.unpaged = {}
+            self.turn.chores.append(ReduceChore(queues))
 
     def write_page(self, page: PageWrite) -> None:
         self.pages.write(page)
@@ -366,7 +394,16 @@ class Storage:
                 paging.listed = False
                 if paging.on_committed(lsn):
                     self.note_waiting(paging)
-        if self.slow and self.journal.behind() < self.pending_max // 2:
+        self.overgrown = self.persistence.overgrown
+        self._consider_slow()
+
+    def on_shorter(self) -> None:
+        """A checkpoint has caught up with the journal."""
+        self.overgrown = False
+        self._consider_slow()
+
+    def _consider_slow(self) -> None:
+        if self.slow and not self.overgrown and self.journal.behind() <= self.pending_max // 2:
             self._open_slow()
 
     def _open_slow(self) -> None:
@@ -382,17 +419,27 @@ class Storage:
 
     def is_behind(self) -> bool:
         """Whether more is on its way to the disk than there should be."""
-        return self.journal.behind() > self.pending_max
+        return self.overgrown or self.journal.behind() > self.pending_max
+
+    def is_far_behind(self) -> bool:
+        """Whether it is so much more that memory is at stake."""
+        return self.journal.behind() > self.pending_max * FAR
 
     def slow_down(self, queue: QueueRef, vhost: str) -> None:
         """A queue stores more than the disk takes: its publishers overdraw their credit."""
+        setting: str | None = "journal_pending_bytes_max"
+        detail = f"{self.journal.behind()} octets are on their way to the disk"
+        if self.overgrown:
+            setting = None
+            octets = self.persistence.closed_bytes()
+            detail = f"{octets} octets of journal files wait for a checkpoint"
         wait = Wait(
             Reason.JOURNAL_FULL,
             Subject(Kind.QUEUE, queue.name, vhost),
             Subject(Kind.STORE, STORE_NAME),
             int(self.turn.now_ns),
-            setting="journal_pending_bytes_max",
-            detail=f"{self.journal.behind()} octets are on their way to the disk",
+            setting=setting,
+            detail=detail,
         )
         self.slow.append(SlowQueue(queue, self.waits.begin(wait)))
 

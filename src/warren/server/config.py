@@ -341,6 +341,11 @@ class Settings:
     queue_resident_bytes: int = setting(
         32 << 20, size(0, 1 << 53), "bodies of one queue's stored messages that stay in memory"
     )
+    journal_pending_bytes_max: int = setting(
+        32 << 20,
+        size(65_536, 1 << 40),
+        "what may be on its way to the disk; with more, publishers are slowed down",
+    )
     msg_store_file_size_limit: int = setting(
         16_777_216,
         size(1024, 1 << 40),

@@ -15,7 +15,6 @@ from warren.queues import Queue
 from warren.queues.backlog import IN_PAGES, Backlog, Block
 from warren.queues.message import Message
 from warren.queues.part import UNDEFINED, parts, target_ram_count
-from warren.queues.queue import GATE_SUSPENDED
 from warren.server.list_cell import Cell, typed_table
 from warren.server.pid import Pid
 from warren.store.index import QueueIndex
@@ -48,7 +47,7 @@ def head_timestamp(queue: Queue) -> int | None:
 
 
 def state(queue: Queue) -> str:
-    return "flow" if queue.slow or queue.gate & GATE_SUSPENDED else "running"
+    return "flow" if queue.in_flow() else "running"
 
 
 def queue_type(queue: Queue) -> str:

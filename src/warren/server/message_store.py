@@ -9,7 +9,7 @@ that batch is on the disk makes the stop an unclean one.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, final
 
 import msgspec
@@ -111,7 +111,9 @@ class MessageStore:
             epoch_ns=int(node.broker.epoch_ns),
             resident_octets=node.settings.queue_resident_bytes,
             waits=node.broker.waits,
+            pending_max=node.settings.journal_pending_bytes_max,
         )
+        persistence.shorter = storage.on_shorter
         bodies = storage.journal.bodies
         bodies.embed_below = node.settings.queue_index_embed_msgs_below
         bodies.file_size_limit = node.settings.msg_store_file_size_limit

@@ -200,15 +200,16 @@ def forget_all(connection: "Connection") -> None:
 def charge(channel: Channel, target: QueueRef) -> None:
     """A publish is held in front of a queue: one credit of the channel for it is gone."""
     connection = channel.connection
-    held = channel.held_for.get(target.name, 0) + 1
-    if held == 1:
+    cost = target.cost()
+    before = channel.held_for.get(target.name, 0)
+    if before == 0:
         target.watch(channel)
-    channel.held_for[target.name] = held
-    if held == connection.settings.credit_initial:
+    channel.held_for[target.name] = before + int(cost)
+    if before < connection.settings.credit_initial <= before + cost:
         _block_channel(connection, channel, target)
     if channel.blocked_on:
-        channel.reader_credit -= 1
-        if channel.reader_credit == 0:
+        channel.reader_credit -= cost
+        if channel.reader_credit <= 0 and not connection.credit_out:
             connection.credit_out = True
             apply(connection, connection.publisher.on_credit(True))
             block_wait.settle(connection)

@@ -66,6 +66,8 @@ class PageWrite:
 
     def done(self, error: Exception | None) -> None:
         self.records = b""
+        if self.pages is not None:
+            self.pages.pending_bytes -= self.size
         self.owner.ended(self, error)
 
 
@@ -137,6 +139,8 @@ class Pages:
         # Octets of pages that somebody still needs, by file.
         self.live: dict[int, int] = {}
         self.written_bytes: i64 = 0
+        # Octets of pages that are on their way to their files: they are in memory twice.
+        self.pending_bytes: i64 = 0
         self._handles: dict[int, int] = {}
 
     def write(self, page: PageWrite) -> None:
@@ -150,6 +154,7 @@ class Pages:
         number = int(self.number)
         self.live[number] = self.live.get(number, 0) + int(page.size)
         self.written_bytes += page.size
+        self.pending_bytes += page.size
         self.lanes.submit(PAGE_LANE, page)
 
     def read(self, page: PageRead) -> None:

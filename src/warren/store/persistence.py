@@ -48,6 +48,8 @@ READING: Final = 2
 # The journal is checkpointed when it is longer than this, its older half at a time.
 JOURNAL_KEPT: Final = 128 * 1024 * 1024
 READ_SIZE: Final = 256 * 1024
+# With so many times what is kept the checkpoints do not keep up.
+OVERGROWN: Final = 8
 # Journal files that a checkpoint takes at once of fewer queues than this.
 FEW_FILES: Final = 2
 FEW_QUEUES: Final = 256
@@ -142,6 +144,10 @@ class Persistence:
         self.owing = Owing(journal)
         # For `on_idle`: called when nothing is under way.
         self.idle: Callable[[], None] | None = None
+        # Called when a checkpoint has made the journal shorter.
+        self.shorter: Callable[[], None] | None = None
+        # The journal has outgrown its checkpoints.
+        self.overgrown = False
         self.written_bytes = 0
         self.commits = 0
         # Batches that are on the disk before the metadata they rest on, and what of that is.
@@ -257,6 +263,7 @@ class Persistence:
         self.written_bytes += int(batch.size)
         if not self.files or self.files[-1].number != job.file:
             self.files.append(JournalFile(job.file, job.start))
+            self._measure()
         self.files[-1].add(int(batch.lsn), int(batch.end()), job.sums)
         self._note_queues(self.files[-1], batch)
         for home in batch.closed:
@@ -386,6 +393,16 @@ class Persistence:
 
     # -- checkpoints -----------------------------------------------------------------------------
 
+    def _measure(self) -> None:
+        """See whether checkpoints keep up; half of what is too much is not any more."""
+        most = self.kept * OVERGROWN
+        size = self.closed_bytes()
+        self.overgrown = size > (most // 2 if self.overgrown else most)
+
+    def closed_bytes(self) -> int:
+        """Octets of journal files that a checkpoint could take."""
+        return sum(file.size() for file in self.files[:-1])
+
     def _consider_checkpoint(self) -> None:
         if self.checkpointing or self.broken or self.full or len(self.files) < 2:
             return
@@ -496,6 +513,13 @@ class Persistence:
             self.ready = None
             self.lanes.submit(CHECKPOINT, job)
 
+    def _shrank(self) -> bool:
+        """Whether the journal had outgrown its checkpoints and has not any more."""
+        before = self.overgrown
+        if before:
+            self._measure()
+        return before and not self.overgrown
+
     def _on_noted(self, job: "StateJob", error: Exception | None) -> None:
         if isinstance(error, DiskFullError):
             self._stick(CHECKPOINT, job, error)
@@ -505,6 +529,8 @@ class Persistence:
             self._break(f"the state log cannot be written: {error}", None)
             return
         self.lanes.submit(CHECKPOINT, RemoveJob(job.garbage, []))
+        if self._shrank() and self.shorter is not None:
+            self.shorter()
         self._consider_checkpoint()
         self._consider_compaction()
         self.end_turn()

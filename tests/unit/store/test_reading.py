@@ -26,7 +26,12 @@ class Shelf:
         self.lanes = DirectLanes(self.files)
         store = Store(self.files, {256})
         self.layer: Persistence = store.use(
-            self.lanes, kept=kept, file_size=file_size, rewrite_min=0
+            self.lanes,
+            kept=kept,
+            file_size=file_size,
+            rewrite_min=0,
+            embed_below=4096,
+            body_file_size=1 << 24,
         )
         self.index: QueueIndex = self.layer.open(256)
 
