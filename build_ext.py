@@ -60,6 +60,7 @@ COMPILED: Final = (
     "warren.queues.calendar",
     "warren.queues.confirm",
     "warren.queues.consumer",
+    "warren.queues.deduplication",
     "warren.queues.delay_store",
     "warren.queues.delayed",
     "warren.queues.history",

@@ -32,8 +32,9 @@ class Position(Struct, frozen=True, kw_only=True, tag_field="change"):
     at: int
 
 
-# vhost, name, ready, unacknowledged, octets ready, consumers, published, settled, policy, state.
-QueueRow = tuple[str, str, int, int, int, int, int, int, str, str]
+# vhost, name, ready, unacknowledged, octets ready, consumers, published, settled, policy, state,
+# duplicates.
+QueueRow = tuple[str, str, int, int, int, int, int, int, str, str, int]
 
 
 class QueueCounts(Struct, frozen=True, kw_only=True, tag_field="change"):

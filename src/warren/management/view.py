@@ -98,9 +98,9 @@ def queue(copy: Copy, policies: Policies, one: QueuePut) -> Shown:
     stat = copy.queue_stats.get((one.vhost, one.name))
     if stat is None:
         return shown
-    _, _, ready, unacked, octets, consumers, published, settled, _, state = stat.row
+    _, _, ready, unacked, octets, consumers, published, settled, _, state, doubled = stat.row
     before = stat.before if copy.fresh(stat.rounds) else stat.row
-    old = (None,) * 10 if before is None else before
+    old = (None,) * 11 if before is None else before
     seconds = stat.seconds
     old_total = None if before is None else before[2] + before[3]
     shown |= {
@@ -118,13 +118,21 @@ def queue(copy: Copy, policies: Policies, one: QueuePut) -> Shown:
         "policy": applied.policy or None,
         "state": state,
     }
-    if published:
-        shown["message_stats"] = {
+    stats: Shown = {}
+    if published or doubled:
+        stats |= {
             "publish": published,
             "publish_details": rate(published, old[6], seconds),
             "settled": settled,
             "settled_details": rate(settled, old[7], seconds),
         }
+    if doubled:
+        stats |= {
+            "deduplicated": doubled,
+            "deduplicated_details": rate(doubled, old[10], seconds),
+        }
+    if stats:
+        shown["message_stats"] = stats
     return shown
 
 

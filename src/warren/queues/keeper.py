@@ -1,4 +1,4 @@
-"""What a queue asks of whoever keeps it: to bury its dead messages, to delete it, to trace it.
+"""What a queue asks of whoever keeps it: to bury its dead messages, to delete it, to tell of it.
 
 The vhost implements this; queues know neither exchanges nor each other. A `Witness` is told of what
 it could not see otherwise while it reads a queue in slices.
@@ -22,6 +22,9 @@ class QueueKeeper:
 
     def retire(self, queue: "Queue") -> None:
         """A queue was unused for its time: it is to be deleted (QD-7)."""
+
+    def keys_full(self, queue: "Queue") -> None:
+        """A queue forgets keys of messages before their time, from now on."""
 
     def handed_out(
         self, queue: "Queue", owner: "ConsumerOwner | None", message: "Message", again: bool

@@ -19,6 +19,7 @@ from warren.protocol.value import Table
 from warren.queues.backlog import IN_STORE, Backlog, Block, Returned, ReturnedMessage
 from warren.queues.confirm import ConfirmLedger
 from warren.queues.consumer import Consumer, Consumers
+from warren.queues.deduplication import Deduplication
 from warren.queues.keeper import QueueKeeper, Witness
 from warren.queues.message import Message
 from warren.queues.outlet import ConsumerOwner
@@ -151,6 +152,9 @@ class Queue(QueueRef):
         self.dropped_count: i64 = 0
         self.over_limit_count: i64 = 0
         self.refused_count: i64 = 0
+        # What tells duplicates here, and how many there were.
+        self.deduplication: Deduplication | None = None
+        self.deduplicated_count: i64 = 0
         # Stored messages that could not be read.
         self.lost_count: i64 = 0
         # Who reads without consuming at the moment, and how often everything was dropped.
@@ -174,6 +178,7 @@ class Queue(QueueRef):
             self.gate |= GATE_RULES
         else:
             self.gate &= ~GATE_RULES
+        self._tell_duplicates()
         self._watch_use()
         storage = self.turn.storage
         if rules.lazy and not was_lazy and storage is not None and self.ready() > self.out_count:
@@ -181,6 +186,17 @@ class Queue(QueueRef):
             storage.convert(self)
         # What is over a new limit goes at the end of this turn.
         self.schedule()
+
+    def _tell_duplicates(self) -> None:
+        keys = self.deduplication
+        if self.rules.deduplicate_by == "":
+            if keys is not None:
+                keys.close(settled=True)
+                self.deduplication = None
+        elif keys is None:
+            self.deduplication = Deduplication(self, self.rules)
+        else:
+            keys.configure(self.rules)
 
     def _long_way(self) -> Ruled:
         ruled = self.ruled
@@ -670,6 +686,9 @@ class Queue(QueueRef):
             self.backlog.paging.close()
             self.backlog.paging = None
         self.index = None
+        if self.deduplication is not None:
+            self.deduplication.close(settled=False)
+            self.deduplication = None
         if self.ruled is not None:
             self.ruled.close()
             self.ruled = None

@@ -96,6 +96,13 @@ class Ruled:
     # -- publishing ----------------------------------------------------------------------------
 
     def publish(self, message: Message, ledger: "ConfirmLedger | None", number: i64) -> i64:
+        keys = self.queue.deduplication
+        if keys is not None:
+            return keys.publish(self, message, ledger, number)
+        return self.take_in(message, ledger, number)
+
+    def take_in(self, message: Message, ledger: "ConfirmLedger | None", number: i64) -> i64:
+        """Take a message that is no duplicate, or refuse it."""
         queue = self.queue
         rules = queue.rules
         stored = queue.index is not None and message.traits & P_PERSISTENT != 0

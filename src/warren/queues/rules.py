@@ -21,6 +21,10 @@ MAXLEN: Final[i64] = 2
 DELIVERY_LIMIT: Final[i64] = 3
 DEATHS: Final[tuple[str, ...]] = ("rejected", "expired", "maxlen", "delivery_limit")
 
+# How long a key is remembered unless it is said, and how many of them.
+DEDUPLICATE_WINDOW_MS: Final = 60_000
+DEDUPLICATE_KEYS_MAX: Final = 1_000_000
+
 
 @final
 class QueueRules:
@@ -40,6 +44,9 @@ class QueueRules:
         counts_deliveries: bool = False,
         consumer_timeout_ms: int = -1,
         lazy: bool = False,
+        deduplicate_by: str = "",
+        deduplicate_window_ms: int = DEDUPLICATE_WINDOW_MS,
+        deduplicate_keys_max: int = DEDUPLICATE_KEYS_MAX,
     ) -> None:
         self.message_ttl_ms: i64 = message_ttl_ms
         self.expires_ms: i64 = expires_ms
@@ -57,6 +64,10 @@ class QueueRules:
         # Instead of the node's; looked at by channels, not by the queue.
         self.consumer_timeout_ms: i64 = consumer_timeout_ms
         self.lazy = lazy
+        # What tells duplicates: `message-id` or `header:NAME`; empty without.
+        self.deduplicate_by = deduplicate_by
+        self.deduplicate_window_ms: i64 = deduplicate_window_ms
+        self.deduplicate_keys_max: i64 = deduplicate_keys_max
 
     def look_at_publishes(self) -> bool:
         """Whether a publish or a hand-over must be looked at one by one."""
@@ -66,6 +77,7 @@ class QueueRules:
             or self.max_bytes >= 0
             or self.max_priority > 0
             or self.counts_deliveries
+            or self.deduplicate_by != ""
         )
 
 

@@ -22,10 +22,12 @@ from warren.store.index import QueueIndex
 from warren.store.journal import Waiter
 from warren.store.pages import PageRead, Pages, PageWrite
 from warren.store.persistence import Persistence
+from warren.store.reading import Reading
 from warren.store.record import PERSISTENT, Publish, join_keys, write_publish
 
 if TYPE_CHECKING:
     from warren.core.log import EventLog
+    from warren.core.seam import Files
     from warren.queues.queue import Queue
     from warren.queues.turn import Turn
 
@@ -45,10 +47,18 @@ AHEAD_OCTETS: Final[i64] = 1_048_576
 # The store knows a level of a queue by the queue's incarnation and, in these bits, its priority,
 # from 0 to 255; the messages of an exchange that delays them are its level 0.
 LEVEL_BITS: Final = 9
+# Behind the levels: the keys by which a queue tells duplicates.
+KEYS_LEVEL: Final = 256
+# Octets of keys that are read in one go.
+KEYS_READ: Final[i64] = 1_048_576
 # Queues whose share is enforced in one turn.
 REDUCED: Final = 64
 # What people know the store by.
 STORE_NAME: Final = "message store"
+
+
+def _nobody(reading: Reading, error: Exception | None) -> None:
+    """Who reads at once needs not be told."""
 
 
 @final
@@ -103,12 +113,15 @@ class Storage:
         resident_octets: int = 32 * 1024 * 1024,
         waits: WaitBook | None = None,
         pending_max: int = 32 * 1024 * 1024,
+        files: "Files | None" = None,
     ) -> None:
         self.turn = turn
         self.log = log
         self.persistence = persistence
         self.journal = persistence.journal
         self.pages = pages
+        # Where keys are read back at a start; nothing is read by whoever holds this otherwise.
+        self.files = files
         # Wall clock minus the node's clock.
         self.epoch_ns: i64 = epoch_ns
         self.resident_octets: i64 = resident_octets
@@ -154,10 +167,66 @@ class Storage:
                     continue
                 index = self.persistence.open(ident)
             queue.join_store(index, level, clean=self.clean, runs=self.handed_out.pop(ident, []))
+        keys = self.persistence.indexes.get(int(queue.incarnation) << LEVEL_BITS | KEYS_LEVEL)
+        if keys is not None:
+            self._join_keys(queue, keys)
+
+    def _join_keys(self, queue: "Queue", index: QueueIndex) -> None:
+        """Have a queue know the keys that are stored, before anybody publishes to it.
+
+        They are read at once: a node that starts has no clients yet, and what waited in front of
+        the queue until they are read would not be where it came from any more.
+        """
+        keys = queue.deduplication
+        if keys is None:
+            # It went on without before the last stop, and nobody settled them.
+            if index.live > 0:
+                index.settle_from(index.first_live(), index.live_bytes)
+            return
+        keys.join(index)
+        files = self.files
+        if files is None or index.live == 0:
+            return
+        seq: i64 = index.first_live()
+        while True:
+            reading = Reading(index, seq, _nobody)
+            if not reading.plan(self.journal.committed, self.persistence.files, KEYS_READ):
+                return
+            if reading.next_seq <= seq:
+                return
+            try:
+                reading.run(files)
+            except OSError as error:
+                lost = index.lose(seq, reading.next_seq - 1)
+                self.tell_lost_keys(queue, lost, str(error))
+            else:
+                for record in reading.records():
+                    keys.take_back(record, self.epoch_ns)
+                for first, last in reading.lost:
+                    self.tell_lost_keys(queue, index.lose(first, last), reading.problem)
+            seq = reading.next_seq
+
+    def keys_of(self, queue: "Queue") -> QueueIndex:
+        """What the store is to have of the keys by which a queue tells duplicates."""
+        return self.persistence.open(int(queue.incarnation) << LEVEL_BITS | KEYS_LEVEL)
+
+    def keep_key(
+        self, index: QueueIndex, seq: i64, key: bytes, now_ns: i64, window_ns: i64
+    ) -> None:
+        """Write a key down: a record without a body."""
+        journal = self.journal
+        before = journal.position()
+        at_us = (now_ns + self.epoch_ns) // 1000
+        lsn = journal.publish(
+            index.ident, seq, PERSISTENT, at_us, at_us + window_ns // 1000, key, b"", b"", b"",
+            None, 0, 0,
+        )  # fmt: skip
+        index.enter(seq, lsn, journal.position() - before, 0)
 
     def leave(self, queue: "Queue", ticket: int) -> None:
         """A durable queue is deleted; its files go when that has been stored."""
-        self._leave(self.idents_of(queue), ticket)
+        keys = int(queue.incarnation) << LEVEL_BITS | KEYS_LEVEL
+        self._leave([*self.idents_of(queue), keys], ticket)
 
     def leave_exchange(self, index: QueueIndex, ticket: int) -> None:
         """The same of an exchange that keeps messages."""
@@ -358,12 +427,14 @@ class Storage:
         return last if last > self.persistence.safe_batch else 0
 
     def await_batch(self, waiter: Waiter) -> None:
-        """Have the waiter told of the batch that is open; it is not empty then."""
-        journal = self.journal
-        if journal.pending() == 0:
-            # That nothing is settled is written as well, so that the batch is.
-            journal.settle(0, 0, 0, 0)
-        journal.wait(waiter)
+        """Have the waiter told when what is written by now is on the disk."""
+        self.fill_batch()
+        self.journal.wait(waiter)
+
+    def fill_batch(self) -> None:
+        """Have something in the open batch, so that whoever waits for it is told."""
+        if self.journal.pending() == 0:
+            self.journal.settle(0, 0, 0, 0)
 
     # -- commits ---------------------------------------------------------------------------------
 
@@ -449,6 +520,10 @@ class Storage:
         self.lost_count += lost
         fields = {"queue": queue.name, "vhost": queue.vhost, "messages": int(lost), "why": why}
         self.log.event("error", "queue.messages_lost", fields)
+
+    def tell_lost_keys(self, queue: "Queue", lost: i64, why: str) -> None:
+        fields = {"queue": queue.name, "vhost": queue.vhost, "keys": int(lost), "why": why}
+        self.log.event("error", "queue.keys_lost", fields)
 
     def rest(self, queue: "Queue", why: str) -> None:
         fields = {"queue": queue.name, "vhost": queue.vhost, "why": why}

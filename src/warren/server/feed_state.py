@@ -44,6 +44,7 @@ def queue_row(queue: Queue) -> QueueRow:
         int(queue.settled_count),
         in_force(queue).policy,
         "running" if not queue.gate & GATE_SUSPENDED else "suspended",
+        int(queue.deduplicated_count),
     )
 
 

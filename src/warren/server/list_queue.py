@@ -168,6 +168,12 @@ def _nothing(queue: Queue) -> None:
     return None
 
 
+def _keys(queue: Queue) -> tuple[int, int]:
+    """Count the keys that tell duplicates, and those that were given up before their time."""
+    keys = queue.deduplication
+    return (0, 0) if keys is None else (int(keys.count), int(keys.forgotten))
+
+
 _MESSAGES: Final[dict[str, QueueCell]] = {
     "messages": lambda one: int(one.ready() + one.unacked_count),
     "messages_ready": lambda one: int(one.ready()),
@@ -184,6 +190,9 @@ _MESSAGES: Final[dict[str, QueueCell]] = {
     "message_bytes_persistent": lambda one: persistent(one)[1],
     "message_bytes_paged_out": lambda one: paged(one)[1],
     "head_message_timestamp": head_timestamp,
+    "messages_deduplicated": lambda one: int(one.deduplicated_count),
+    "deduplication_keys": lambda one: _keys(one)[0],
+    "deduplication_keys_forgotten": lambda one: _keys(one)[1],
     "disk_reads": disk_reads,
     "disk_writes": disk_writes,
     "backing_queue_status": backing_queue_status,

@@ -18,7 +18,7 @@ from warren.core import AmqpError, reply
 from warren.queues.backlog import HERE, Backlog
 from warren.queues.memory_share import MemoryShare
 from warren.queues.queue import Queue
-from warren.queues.storage import LEVEL_BITS, Storage
+from warren.queues.storage import KEYS_LEVEL, LEVEL_BITS, Storage
 from warren.runtime.lanes import ThreadLanes
 from warren.server.commits import NotStoredError
 from warren.server.view import HealthCheck, HealthReason
@@ -102,6 +102,11 @@ class MessageStore:
         recovery = Recovery(self.files, known, mark)
         _, end, _ = recovery.run()
         self.found = recovery.found
+        # What people call a queue, and a message: not its levels, nor the keys of duplicates.
+        self.found.queues = len({ident >> LEVEL_BITS for ident in known})
+        self.found.messages -= sum(
+            int(one.live) for ident, one in recovery.indexes.items() if ident & KEYS_LEVEL
+        )
         persistence = _persistence(self, recovery, end)
         storage = Storage(
             node.broker.turn,
@@ -112,6 +117,7 @@ class MessageStore:
             resident_octets=node.settings.queue_resident_bytes,
             waits=node.broker.waits,
             pending_max=node.settings.journal_pending_bytes_max,
+            files=self.files,
         )
         persistence.shorter = storage.on_shorter
         bodies = storage.journal.bodies
@@ -332,7 +338,9 @@ def idents_of(change: Change) -> list[int]:
         priority = decoded(change.arguments).get("x-max-priority")
         if priority is not None and isinstance(priority.value, int):
             levels = priority.value + 1
-    return [change.incarnation << LEVEL_BITS | level for level in range(levels)]
+    lowest = change.incarnation << LEVEL_BITS
+    idents = [lowest | level for level in range(levels)]
+    return [*idents, lowest | KEYS_LEVEL] if isinstance(change, QueuePut) else idents
 
 
 def _handed_out_of(queue: Queue) -> dict[int, list[tuple[int, int]]]:

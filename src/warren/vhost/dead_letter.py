@@ -25,6 +25,7 @@ from warren.protocol.properties import (
 )
 from warren.protocol.value import ARRAY, LONG_STRING, TABLE, Field, Table
 from warren.queues import Message, Queue, QueueKeeper, QueueRef, compose_tail
+from warren.queues.deduplication import DEATH_HEADER, P_DIED
 from warren.queues.outlet import ConsumerOwner
 from warren.queues.ruled import COUNT_HEADER, P_COUNTED
 from warren.queues.rules import DEATHS, REJECTED
@@ -32,15 +33,12 @@ from warren.queues.rules import DEATHS, REJECTED
 if TYPE_CHECKING:
     from warren.vhost.vhost import VHost
 
-DEATH_HEADER: Final = "x-death"
 FIRST_DEATH: Final = "x-first-death-"
 SECOND_NS: Final = 1_000_000_000
 _TIMESTAMP: Final = ord("T")
 _SIGNED_LONG: Final = ord("l")
 # Cycles that were logged; then the list begins anew.
 CYCLES_MAX: Final = 1000
-# This message was written by us: its x-death is no claim of a client. Above the bits of `scan`.
-P_DIED: Final = 1 << 32
 COUNT_MAX: Final = (1 << 63) - 1
 
 
@@ -94,6 +92,11 @@ class DeadLetters(QueueKeeper):
             "info", "queue.expired", {"queue": queue.name, "vhost": queue.vhost}
         )
         self.vhost.delete_queue(queue)
+
+    def keys_full(self, queue: Queue) -> None:
+        fields: dict[str, object] = {"queue": queue.name, "vhost": queue.vhost}
+        fields["keys"] = int(queue.rules.deduplicate_keys_max)
+        self.vhost.broker.log.event("warning", "queue.deduplication_full", fields)
 
     def handed_out(
         self, queue: Queue, owner: ConsumerOwner | None, message: Message, again: bool

@@ -22,6 +22,10 @@ _CLASSIC: Final = frozenset({CLASSIC})
 _QUORUM: Final = frozenset({QUORUM})
 _STREAM: Final = frozenset({STREAM})
 
+# Seven days, and the name of a header as it is written.
+DEDUPLICATE_WINDOW_MS_MAX: Final = 604_800_000
+HEADER_NAME_MAX: Final = 255
+
 # Why a key has no effect yet.
 _NO_CLUSTER: Final = "there is no cluster yet"
 _NO_STREAMS: Final = "there are no streams yet"
@@ -82,6 +86,24 @@ def is_text(value: object) -> bool:
 
 
 _AGE: Final = re.compile(r"[0-9]+[YMDhms]")
+
+
+def is_deduplicate_by(value: object) -> bool:
+    """Whether this names what tells duplicates: `message-id`, or `header:` and its name."""
+    if not isinstance(value, str):
+        return False
+    kind, colon, name = value.partition(":")
+    return value == "message-id" or (
+        kind == "header" and colon == ":" and 0 < len(name.encode()) <= HEADER_NAME_MAX
+    )
+
+
+def is_deduplicate_window(value: object) -> bool:
+    return (
+        isinstance(value, int)
+        and not isinstance(value, bool)
+        and 0 < value <= DEDUPLICATE_WINDOW_MS_MAX
+    )
 
 
 def _is_age(value: object) -> bool:
@@ -162,6 +184,10 @@ KEYS: Final = _table(
         ),
         _bound("max-in-memory-bytes", "maximum memory in bytes", idle=_IN_MEMORY),
         _bound("max-in-memory-length", "maximum memory in bytes", idle=_IN_MEMORY),
+        # Warren's own.
+        _choice("deduplicate-by", is_deduplicate_by, "key of messages to tell duplicates by"),
+        _choice("deduplicate-window", is_deduplicate_window, "deduplication window"),
+        _bound("deduplicate-max-keys", "number of keys to tell duplicates by", check=is_positive),
         _choice("dead-letter-exchange", is_text, "dead letter exchange name"),
         _choice("dead-letter-routing-key", is_text, "dead letter routing key"),
         _choice("overflow", _OVERFLOWS, "overflow value"),

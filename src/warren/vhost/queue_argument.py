@@ -17,6 +17,7 @@ from warren.protocol.value import (
     term_text,
 )
 from warren.routing import queue_label
+from warren.vhost.policy_key import DEDUPLICATE_WINDOW_MS_MAX, is_deduplicate_by
 from warren.vhost.queue_rules import MILLISECONDS_MAX, type_of
 
 PRIORITY_MAX: Final = 255
@@ -56,7 +57,21 @@ COMPARED: Final = (
     "x-queue-type",
     "x-queue-master-locator",
     "x-delivery-limit",
+    "x-deduplicate-by",
+    "x-deduplicate-window",
+    "x-deduplicate-max-keys",
 )
+
+# The least and the most of arguments that are numbers.
+_BOUNDS: Final[dict[str, tuple[int, int | None]]] = {
+    "x-message-ttl": (0, MILLISECONDS_MAX),
+    "x-expires": (1, MILLISECONDS_MAX),
+    "x-max-length": (0, None),
+    "x-max-length-bytes": (0, None),
+    "x-delivery-limit": (0, None),
+    "x-deduplicate-window": (1, DEDUPLICATE_WINDOW_MS_MAX),
+    "x-deduplicate-max-keys": (1, None),
+}
 
 
 def validate(arguments: Table, name: str, vhost: str) -> None:
@@ -103,12 +118,9 @@ def validate_quorum(
 
 def _reason(key: str, item: Field, arguments: Table) -> str:
     """Say what is wrong with one argument; empty if nothing is."""
-    if key == "x-message-ttl":
-        return _number(item, 0, MILLISECONDS_MAX)
-    if key == "x-expires":
-        return _number(item, 1, MILLISECONDS_MAX)
-    if key in ("x-max-length", "x-max-length-bytes", "x-delivery-limit"):
-        return _number(item, 0, None)
+    bounds = _BOUNDS.get(key)
+    if bounds is not None:
+        return _number(item, *bounds)
     if key == "x-max-priority":
         reason = _number(item, 0, None)
         value = item.value
@@ -141,6 +153,11 @@ def _choice(key: str, item: Field) -> str:
         if item.kind != LONG_STRING:
             return _unacceptable(item)
         return "" if value in MODES else f"\"unsupported queue mode '{term_text(item)}'\""
+    if key == "x-deduplicate-by":
+        if item.kind != LONG_STRING or not isinstance(value, bytes):
+            return _unacceptable(item)
+        known = is_deduplicate_by(value.decode(errors="replace"))
+        return "" if known else "should be 'message-id' or 'header:NAME'"
     if key == "x-queue-type":
         if item.kind != LONG_STRING:
             return _unacceptable(item)

@@ -4,6 +4,8 @@ from typing import Final
 
 from warren.protocol.value import Table
 from warren.queues.rules import (
+    DEDUPLICATE_KEYS_MAX,
+    DEDUPLICATE_WINDOW_MS,
     DROP_HEAD,
     REJECT_PUBLISH,
     REJECT_PUBLISH_DLX,
@@ -42,9 +44,9 @@ def rules_of(arguments: Table, applied: Applied = NOT_APPLIED) -> QueueRules:
 def _made(arguments: Table, applied: Applied) -> QueueRules:
     settings = settings_of(applied, arguments)
 
-    def number(key: str, most: int) -> int:
+    def number(key: str, most: int, unset: int = -1) -> int:
         found = settings.get(key)
-        return min(found.value, most) if found and isinstance(found.value, int) else -1
+        return min(found.value, most) if found and isinstance(found.value, int) else unset
 
     def text(key: str) -> str | None:
         found = settings.get(key)
@@ -68,4 +70,7 @@ def _made(arguments: Table, applied: Applied) -> QueueRules:
         counts_deliveries=type_of(arguments) == "quorum",
         consumer_timeout_ms=number("consumer-timeout", MILLISECONDS_MAX),
         lazy=text("queue-mode") == "lazy",
+        deduplicate_by=text("deduplicate-by") or "",
+        deduplicate_window_ms=number("deduplicate-window", MILLISECONDS_MAX, DEDUPLICATE_WINDOW_MS),
+        deduplicate_keys_max=number("deduplicate-max-keys", COUNT_MAX, DEDUPLICATE_KEYS_MAX),
     )

@@ -35,15 +35,16 @@ class Metric:
 Sample = tuple[Mapping[str, str], float]
 Family = tuple[Metric, Iterable[Sample]]
 
-# In the order of the numbers of `QueueRow`, from the third on.
+# Numbers of `QueueRow`, at the places below.
 QUEUE: Final = (
     Metric("queue_messages_ready", "Messages ready to be delivered to consumers"),
     Metric("queue_messages_unacked", "Messages delivered to consumers but not yet acknowledged"),
     Metric("queue_messages_ready_bytes", "Size in bytes of ready messages"),
     Metric("queue_consumers", "Consumers on a queue"),
     Metric("queue_messages_published_total", "Total number of messages published to queues", True),
+    Metric("queue_messages_deduplicated_total", "Total number of duplicates not enqueued", True),
 )
-QUEUE_PLACES: Final = (2, 3, 4, 5, 6)
+QUEUE_PLACES: Final = (2, 3, 4, 5, 6, 10)
 QUEUE_MESSAGES: Final = Metric("queue_messages", "Sum of ready and unacknowledged messages")
 CHANNEL: Final = (
     (Metric("channel_consumers", "Consumers on a channel"), lambda one: len(one.consumers)),
