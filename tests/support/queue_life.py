@@ -73,7 +73,12 @@ class Life:
         self.turn = Turn()
         self.turn.now_ns = now_ns
         self.storage = Storage(
-            self.turn, Quiet(), self.persistence, Pages(self.lanes), epoch_ns=EPOCH_NS
+            self.turn,
+            Quiet(),
+            self.persistence,
+            Pages(self.lanes),
+            epoch_ns=EPOCH_NS,
+            files=files,
         )
         self.storage.clean = False
         self.turn.storage = self.storage

@@ -118,20 +118,16 @@ def queue(copy: Copy, policies: Policies, one: QueuePut) -> Shown:
         "policy": applied.policy or None,
         "state": state,
     }
-    stats: Shown = {}
     if published or doubled:
-        stats |= {
+        stats: Shown = {
             "publish": published,
             "publish_details": rate(published, old[6], seconds),
             "settled": settled,
             "settled_details": rate(settled, old[7], seconds),
         }
-    if doubled:
-        stats |= {
-            "deduplicated": doubled,
-            "deduplicated_details": rate(doubled, old[10], seconds),
-        }
-    if stats:
+        if doubled:
+            stats["deduplicated"] = doubled
+            stats["deduplicated_details"] = rate(doubled, old[10], seconds)
         shown["message_stats"] = stats
     return shown
 

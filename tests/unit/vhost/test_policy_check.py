@@ -172,7 +172,7 @@ def test_what_rabbitmq_takes_is_taken(definition: str) -> None:
 def test_operators_may_set_bounds_only() -> None:
     allowed = {
         "expires", "message-ttl", "max-length", "max-length-bytes", "max-in-memory-length",
-        "max-in-memory-bytes", "delivery-limit",
+        "max-in-memory-bytes", "delivery-limit", "deduplicate-max-keys",
     }  # fmt: skip
     assert {name for name, key in KEYS.items() if key.operator} == allowed
     for name in allowed:
