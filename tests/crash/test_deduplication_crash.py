@@ -24,6 +24,15 @@ WINDOW_MS: Final = 1_000_000
 
 
 @final
+class Channel:
+    """A channel in confirm mode, and the keys that it has published."""
+
+    def __init__(self) -> None:
+        self.ledger = ConfirmLedger(1, Output(Outbox(), 1 << 20))
+        self.sent: list[int] = []
+
+
+@final
 class World:
     def __init__(self, random: Random) -> None:
         self.random = random
@@ -35,8 +44,6 @@ class World:
         self.told: set[int] = set()
         self.consumed: dict[int, int] = {}
         self.next = 0
-        # Publishes of this life by confirm number.
-        self.sent: dict[int, int] = {}
         self.begin(SimFiles(random))
 
     def begin(self, files: SimFiles) -> None:
@@ -54,18 +61,19 @@ class World:
             max_priority=self.priorities,
         )
         self.queue = self.life.queue(QUEUE, rules)
-        self.ledger = ConfirmLedger(1, Output(Outbox(), 1 << 20))
-        self.sent = {}
+        self.channels = [Channel(), Channel()]
 
     def publish(self, key: int) -> None:
         body = b"%08d" % key
         priority = self.random.choice((None, 2))
         props = Properties(delivery_mode=2, message_id=f"{key}", priority=priority).encode()
         traits = scan(props, 0, len(props))
-        self.ledger.published += 1
-        number = int(self.ledger.published)
-        self.sent[number] = key
-        self.queue.publish(Message(b"\0\1q", props, body, None, 8, traits), self.ledger, number)
+        channel = self.random.choice(self.channels)
+        channel.sent.append(key)
+        ledger = channel.ledger
+        ledger.published += 1
+        message = Message(b"\0\1q", props, body, None, 8, traits)
+        self.queue.publish(message, ledger, ledger.published)
 
     def act(self) -> None:
         choice = self.random.random()
@@ -94,10 +102,10 @@ class World:
         self.consumed[key] = self.consumed.get(key, 0) + 1
 
     def hear(self) -> None:
-        """What the publisher was told."""
-        self.ledger.flush()
-        for number in range(1, int(self.ledger.told) + 1):
-            self.told.add(self.sent[number])
+        """What the publishers were told."""
+        for channel in self.channels:
+            channel.ledger.flush()
+            self.told.update(channel.sent[: int(channel.ledger.told)])
 
     def step(self) -> None:
         for _ in range(self.random.choice((1, 3, 10))):
@@ -145,3 +153,22 @@ def test_crashes_of_a_queue_that_tells_duplicates(seed: int) -> None:
     world.life.rest()
     index = world.life.storage.keys_of(world.queue)
     assert index.live == 0
+
+
+def test_a_duplicate_is_told_when_what_it_repeats_is_safe() -> None:
+    world = World(Random(1))
+    first, second = world.channels
+    world.channels = [first]
+    world.publish(0)
+    # The batch of the message is on its way, and nothing else is to be written.
+    world.life.end_turn()
+    world.channels = [second]
+    world.publish(0)
+    second.ledger.flush()
+    assert second.ledger.told == 0
+    world.life.rest()
+    assert (first.ledger.told, second.ledger.told) == (1, 1)
+    world.publish(0)
+    second.ledger.flush()
+    assert second.ledger.told == 2
+    assert world.queue.deduplicated_count == 2
