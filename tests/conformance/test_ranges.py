@@ -51,7 +51,7 @@ def state(broker: Broker) -> list[list[Any]]:
     return broker.rows("list_queues", columns=columns[:4])
 
 
-@pytest.mark.rule("PL-1", "PL-2")
+@pytest.mark.rule("PL-1", "PL-2", "PL-3")
 @pytest.mark.parametrize("lazy", [False, True], ids=["default", "lazy"])
 def test_reading_changes_nothing(start_broker: StartBroker, lazy: bool) -> None:
     broker = start_broker({"queue_resident_bytes": 1 << 20})
@@ -176,6 +176,30 @@ def test_reading_while_everything_happens(start_broker: StartBroker) -> None:
         ended.set()
         for thread in threads:
             thread.join()
+
+
+def test_what_a_transaction_has_settled_is_there_until_it_commits(
+    start_broker: StartBroker,
+) -> None:
+    broker = start_broker()
+    channel = broker.connect().channel()
+    channel.queue_declare("q")
+    for number in range(4):
+        channel.publish(b"%d" % number, routing_key="q")
+    mine = channel.client.channel()
+    mine.call("tx.select")
+    for _ in range(3):
+        tag = mine.get("q").delivery_tag
+    mine.ack(tag - 1, multiple=True)
+    mine.sync()
+    records = pages(broker, "q")[0]["records"]
+    assert [one["seq"] for one in records] == [0, 1, 2, 3]
+    assert [one["state"] for one in records] == ["unacked"] * 3 + ["ready"]
+    assert broker.control("range_info", queue="q")["first"] == 0
+    mine.call("tx.commit")
+    page = pages(broker, "q")[0]
+    assert [one["seq"] for one in page["records"]] == [2, 3]
+    assert page["gaps"] == [{"first": 0, "end": 2, "reason": "settled"}]
 
 
 def test_a_slice_is_published_again_with_a_mark(start_broker: StartBroker) -> None:

@@ -157,9 +157,8 @@ class Queue(QueueRef):
         self.deduplicated_count: i64 = 0
         # Stored messages that could not be read.
         self.lost_count: i64 = 0
-        # Who reads without consuming at the moment, and how often everything was dropped.
-        self.witnesses: list[Witness] = []
         self.purge_count: i64 = 0
+        self.witnesses: list[Witness] = []  # Who reads it without consuming at the moment.
         storage = turn.storage
         if storage is not None:
             self.backlog.paging = Paging(storage, self, self.backlog, None)

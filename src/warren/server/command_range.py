@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 SEQ_MAX: Final = (1 << 62) - 1
 LIMIT_MAX: Final = 1000
-OCTETS_MAX: Final = 4 << 20
+ANSWER_OCTETS_MAX: Final = 4 << 20
 SEGMENTS_MAX: Final = 1000
 # Records that are made ready for an answer in one slice.
 SLICE: Final = 256
@@ -102,9 +102,9 @@ class RangeReadArgs(QueueArgs, frozen=True, kw_only=True):
     from_seq: Seq = 0
     to_seq: Seq = SEQ_MAX
     limit: Annotated[int, Meta(ge=1, le=LIMIT_MAX)] = 100
-    octets: Annotated[int, Meta(ge=1, le=OCTETS_MAX)] = 1 << 20
+    octets: Annotated[int, Meta(ge=1, le=ANSWER_OCTETS_MAX)] = 1 << 20
     body_from: Annotated[int, Meta(ge=0)] = 0
-    body_max: Annotated[int, Meta(ge=0, le=OCTETS_MAX)] = OCTETS_MAX
+    body_max: Annotated[int, Meta(ge=0, le=ANSWER_OCTETS_MAX)] = ANSWER_OCTETS_MAX
     stored: bool = True
 
 

@@ -26,7 +26,14 @@ from warren.queues.ranged import Range, RangeRecord
 from warren.routing import Exchange, check_publishable
 from warren.server.as_user import confirmed, refusal_of
 from warren.server.changing import Name, vhost_named
-from warren.server.command_range import LIMIT_MAX, OCTETS_MAX, SEQ_MAX, QueueArgs, Seq, queue_named
+from warren.server.command_range import (
+    ANSWER_OCTETS_MAX,
+    LIMIT_MAX,
+    SEQ_MAX,
+    QueueArgs,
+    Seq,
+    queue_named,
+)
 from warren.server.control import Code, Command, ControlError, command
 from warren.server.ranging import check, read_range
 from warren.server.view import NodeView
@@ -143,7 +150,7 @@ class _Replays:
         target = _Target(vhost_named(self.node, args.vhost), args)
         incarnation, purges = int(queue.incarnation), int(queue.purge_count)
         wanted = Range(
-            from_seq=args.from_seq, to_seq=args.to_seq, limit=args.limit, octets=OCTETS_MAX
+            from_seq=args.from_seq, to_seq=args.to_seq, limit=args.limit, octets=ANSWER_OCTETS_MAX
         )
         read = await read_range(self.node, queue, wanted)
         publish = _Publish(self.node, target, args.queue, incarnation)

@@ -37,6 +37,13 @@ class AgainstDict(RuleBasedStateMachine):
         for _ in range(count):
             self.add(0)
 
+    @rule(place=st.integers(0, 1000), most=st.integers(1, 2000))
+    def look_at_a_part(self, place: int, most: int) -> None:
+        tag = self.any_tag(place)
+        end = self.tag + 1 if self.unacked.sparse is not None else tag + most
+        wanted = [one for key, one in sorted(self.model.items()) if tag <= key < end]
+        assert self.unacked.part(tag, most) == wanted
+
     def any_tag(self, place: int) -> int:
         """A tag that is outstanding, mostly."""
         tags = [*self.model, 0, self.tag + 1, -1]

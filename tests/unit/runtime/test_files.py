@@ -19,6 +19,16 @@ def test_the_files_of_the_simulated_disk() -> None:
     check_files(SimFiles(Random(0)))
 
 
+def test_files_that_are_only_looked_at_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "f").write_bytes(b"octets")
+    files = SystemFiles(tmp_path, look_only=True)
+    handle = files.open("f")
+    assert files.read(handle, 2, 3) == b"tet"
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        files.write(handle, 0, [b"x"])
+    files.close(handle)
+
+
 def test_a_machine_that_cannot_sync_one_file_system_syncs_all(tmp_path: Path) -> None:
     files = SystemFiles(tmp_path)
     files._libc = None

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from warren.runtime.lock import FileLock, LockHeldError
+from warren.runtime.lock import FileLock, LockHeldError, LookLock
 
 HOLD = """
 import sys
@@ -54,3 +54,22 @@ def test_a_link_is_not_followed(tmp_path: Path) -> None:
     with pytest.raises(OSError, match=r"node\.lock"):
         FileLock(tmp_path / "node.lock")
     assert (tmp_path / "victim").read_text() == "precious"
+
+
+def test_who_looks_keeps_owners_out_and_writes_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "node.lock"
+    LookLock(path).release()
+    assert not path.exists()
+    FileLock(path).release()
+    before = path.read_bytes()
+    first, second = LookLock(path), LookLock(path)
+    with pytest.raises(LockHeldError):
+        FileLock(path)
+    first.release()
+    second.release()
+    second.release()
+    assert path.read_bytes() == before
+    owner = FileLock(path)
+    with pytest.raises(LockHeldError, match="is in use by process"):
+        LookLock(path)
+    owner.release()
