@@ -105,6 +105,7 @@ COMPILED: Final = (
     "warren.session.exchange_method",
     "warren.session.frame_error",
     "warren.session.handshake",
+    "warren.session.load",
     "warren.session.pace",
     "warren.session.parking",
     "warren.session.phase",

@@ -17,12 +17,20 @@ class FakeGauge:
         self.used = used
         self.free = free
         self.folders: list[Path] = []
+        # What `used` comes to when memory is given back, and how often that was asked for.
+        self.used_at_least: int | None = None
+        self.given_back = 0
 
     def memory_total(self) -> int | None:
         return self.total
 
     def memory_used(self) -> int:
         return self.used
+
+    def give_back(self) -> None:
+        self.given_back += 1
+        if self.used_at_least is not None:
+            self.used = self.used_at_least
 
     def disk_free(self, folder: Path) -> int | None:
         self.folders.append(folder)

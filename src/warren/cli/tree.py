@@ -37,6 +37,9 @@ def why_text(reply: "WhyReply", colour: Paint, *, width: int = 0) -> str:
         drawing.lines.append(f"{clean(reply.subject)} does not wait. What waits around it:")
     for top in tops or list(steps)[:1]:
         drawing.subject(top, "", "")
+    if reply.bottlenecks:
+        names = ", ".join(clean(one) for one in reply.bottlenecks)
+        drawing.lines.append(f"Bottleneck: {colour.bold(names)}")
     if reply.unlisted:
         drawing.lines.append(f"and {reply.unlisted:,} more that are counted but not listed")
     return "\n".join(drawing.lines)

@@ -9,7 +9,7 @@ Invariants: `begin` and `end` cost the same whatever the number of waits; the bo
 ending twice changes nothing.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final, final
 
@@ -25,6 +25,8 @@ class Reason(StrEnum):
     """Why somebody waits. The value is the label in metrics and in the API."""
 
     CREDIT = "credit"
+    ROUTING_BUSY = "routing_busy"
+    QUEUE_BUSY = "queue_busy"
     PUBLISH_RATE = "publish_rate"
     JOURNAL_FULL = "journal_full"
     QUEUE_SUSPENDED = "queue_suspended"
@@ -37,6 +39,13 @@ class Reason(StrEnum):
     TX_COMMIT = "tx_commit"
     HANDSHAKE = "handshake"
     LOGIN_REFUSED = "login_refused"
+
+
+# Credit is exhausted and back many times a second: such a wait is told for so long after its end.
+LINGERING: Final = frozenset({Reason.CREDIT, Reason.JOURNAL_FULL})
+LINGER_NS: Final = 5_000_000_000
+# Subjects whose last wait is remembered for that.
+ENDED_MAX: Final = 1_000
 
 
 class Kind(StrEnum):
@@ -109,6 +118,8 @@ class WaitBook:
         self.listed = 0
         self.unlisted = 0
         self._by_subject: dict[Subject, dict[Handle, None]] = {}
+        # Waits that ended a short while ago, with the time; the last to end is the last.
+        self._ended: dict[Subject, tuple[Wait, int]] = {}
         self._sums: dict[Reason, _Sum] = {reason: _Sum() for reason in Reason}
 
     def begin(self, wait: Wait) -> Handle:
@@ -135,6 +146,11 @@ class WaitBook:
         if not handle.listed:
             self.unlisted -= 1
             return
+        if wait.reason in LINGERING:
+            self._ended.pop(wait.subject, None)
+            if len(self._ended) >= ENDED_MAX:
+                del self._ended[next(iter(self._ended))]
+            self._ended[wait.subject] = (wait, now_ns)
         self.listed -= 1
         own = self._by_subject[wait.subject]
         del own[handle]
@@ -154,16 +170,40 @@ class WaitBook:
                 break
         return found[:CHAIN_WAITS_MAX]
 
-    def chain(self, subject: Subject) -> list[Wait]:
-        """Every wait that holds the subject up, nearest first; root causes come last."""
+    def lingering(self, subject: Subject, now_ns: int) -> list[Wait]:
+        """The subject's last wait, if it has none now and this one ended a short while ago."""
+        ended = self._ended.get(subject)
+        if ended is None or subject in self._by_subject:
+            return []
+        wait, at_ns = ended
+        if now_ns - at_ns >= LINGER_NS:
+            del self._ended[subject]
+            return []
+        ago = f"went on {(now_ns - at_ns) // 1_000_000} ms ago, as it does many times a second"
+        return [replace(wait, detail=f"{wait.detail}; {ago}" if wait.detail else ago)]
+
+    def all_lingering(self, now_ns: int) -> list[Wait]:
+        """The waits of everybody that ended a short while ago."""
+        found: list[Wait] = []
+        for subject in list(self._ended):
+            found += self.lingering(subject, now_ns)
+        return found
+
+    def chain(self, subject: Subject, now_ns: int | None = None) -> list[Wait]:
+        """Every wait that holds the subject up, nearest first; root causes come last.
+
+        With a time also what held it up a short while ago.
+        """
         found: list[Wait] = []
         seen = {subject}
         frontier = [subject]
         while frontier:
             beyond: list[Subject] = []
             for waiting in frontier:
-                for handle in self._by_subject.get(waiting, {}):
-                    wait = handle.wait
+                waits = self.of(waiting)
+                if now_ns is not None:
+                    waits += self.lingering(waiting, now_ns)
+                for wait in waits:
                     found.append(wait)
                     if len(found) == CHAIN_WAITS_MAX:
                         return found
@@ -203,6 +243,18 @@ WORDS: Final[dict[Reason, Words]] = {
         "{subject} has used up its credit for {cause} and sends nothing more until it grants some",
         "Messages come in faster than {cause} takes them: look at what it waits for in its turn;"
         " if nothing, it is the bottleneck.",
+    ),
+    Reason.ROUTING_BUSY: Words(
+        "{subject} sends more than {cause} takes: the node's processor is busy all the time, with"
+        " decoding and routing its messages",
+        "Look at the exchange: fewer bindings, a simpler type, fewer distinct routing keys; or"
+        " spread publishers and queues over nodes.",
+    ),
+    Reason.QUEUE_BUSY: Words(
+        "{subject} sends more than {cause} takes: the node's processor is busy all the time, with"
+        " accepting its messages and writing them down",
+        "Fewer and larger messages, transient ones where that is enough, or queues on more nodes;"
+        " a faster disk changes little.",
     ),
     Reason.PUBLISH_RATE: Words(
         "{subject} publishes more than {cause} may, and goes on as the limit allows",

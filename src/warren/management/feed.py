@@ -147,6 +147,8 @@ class NodeState(Struct, frozen=True, kw_only=True, tag_field="change"):
     # None: not measured yet, or not measurable.
     disk_free: int | None = None
     disk_free_limit: int = 0
+    # By reason: how many wait, and how long everybody has waited so far, in milliseconds.
+    waits: dict[str, tuple[int, int]] = {}
 
 
 Told = (

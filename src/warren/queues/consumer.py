@@ -171,7 +171,7 @@ class Consumers:
 
     def is_able(self) -> bool:
         """Whether some consumer would take a message now."""
-        for group in self.groups:  # noqa: SIM110 - a generator would not be compiled to a loop
+        for group in self.groups:
             cursor = group.cursor
             if cursor is not None and cursor.able():
                 return True

@@ -341,6 +341,12 @@ class Queue(QueueRef):
             return ALL_CREDIT
         return 1
 
+    def state(self) -> str:
+        """The state in listings that know of suspended queues."""
+        if self.gate & GATE_SUSPENDED:
+            return "suspended"
+        return "flow" if self.in_flow() else "running"
+
     def in_flow(self) -> bool:
         """Whether listings show `flow`: now, or it began a short while ago."""
         if self.slow or self.gate & GATE_SUSPENDED:

@@ -93,6 +93,8 @@ class Turn:
         self.failures: list[Failure] = []
         # The time at which this turn began, set by the driver once per turn.
         self.now_ns: i64 = 0
+        # How long turns took in all: what is not in here, the loop had nothing to do.
+        self.busy_ns: i64 = 0
 
     def run(self) -> bool:
         """Do one slice of everything pending; True if something is left for the next turn."""

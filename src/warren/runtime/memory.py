@@ -9,6 +9,7 @@ import os
 from pathlib import Path
 from typing import Final, final
 
+from warren.runtime.allocator import give_back
 from warren.runtime.process import resident_bytes
 
 _ROOT: Final = Path("/")
@@ -32,6 +33,10 @@ class MachineGauge:
 
     def memory_used(self) -> int:
         return resident_bytes()
+
+    def give_back(self) -> None:
+        """Return memory to the system that is free and kept."""
+        give_back()
 
     def disk_free(self, folder: Path) -> int | None:
         """Return what this process may still write to a folder's partition; None: not measurable.

@@ -1,6 +1,7 @@
 """Commands about the node as a whole: its state, its waits, its health, its end."""
 
 import os
+import re
 from typing import Annotated, Final
 
 from msgspec import Meta, Struct
@@ -73,6 +74,8 @@ _IN_VHOST: Final = frozenset({Kind.QUEUE})
 
 def subjects(written: str, *, vhost: str) -> list[Subject]:
     """Return what KIND:NAME means; a bare name may be of any kind."""
+    # Elsewhere a connection's name has both ends.
+    written = re.sub(r" -> \S+", "", written)
     head, colon, name = written.partition(":")
     if colon and head in {kind.value for kind in Kind}:
         kinds = [Kind(head)]

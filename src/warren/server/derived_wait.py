@@ -2,14 +2,14 @@
 
 A consumer runs into its prefetch limit and out of it thousands of times a second; booking each
 would cost every message. Unfinished handshakes and refused logins are read off too, so that a
-storm of connections costs nothing here. `since` is then the last moment known: a connection's
-arrival, or now.
+storm of connections costs nothing here, and so are publishers that are faster than the loop, from
+what `Connection.load` found. `since` is then the last moment known: a connection's arrival, or now.
 """
 
 from collections.abc import Iterable
 from typing import Final
 
-from warren.flow import Kind, Reason, Subject, Wait
+from warren.flow import LINGER_CONNECTION_NS, Kind, Reason, Subject, Wait
 from warren.queues import Consumer
 from warren.session import RUNNING, Connection
 from warren.session.block_wait import channel_subject
@@ -36,6 +36,8 @@ def derived_waits(connections: Iterable[Connection], now_ns: int) -> list[Wait]:
             )
         elif connection.refused:
             found.append(_refused_wait(connection, now_ns))
+        else:
+            found += _busy_waits(connection, now_ns)
         for channel in connection.channels.values():
             found.extend(
                 _consumer_wait(connection, channel.number, consumer, now_ns)
@@ -45,6 +47,31 @@ def derived_waits(connections: Iterable[Connection], now_ns: int) -> list[Wait]:
         if len(found) >= WAITS_MAX:
             break
     return found[:WAITS_MAX]
+
+
+def _busy_waits(connection: Connection, now_ns: int) -> list[Wait]:
+    """A publisher that is faster than the loop; one that waited for credit has other reasons."""
+    load = connection.load
+    if load.last_ns < 0 or now_ns - load.last_ns >= LINGER_CONNECTION_NS:
+        return []
+    if load.credit_ns >= 0 and now_ns - load.credit_ns < LINGER_CONNECTION_NS:
+        return []
+    channel = connection.channels.get(int(load.channel))
+    if channel is None:
+        return []
+    subject = channel_subject(connection, channel)
+    detail = (
+        f"of its reads {load.full_share} % were full; the loop was busy {load.busy_share} % of the"
+        f" time, {load.own_share} % with its octets"
+    )
+    since = int(load.since_ns)
+    if not load.stored:
+        return [Wait(Reason.ROUTING_BUSY, connection.subject, subject, since, detail=detail)]
+    queue = Subject(Kind.QUEUE, load.queue, connection.vhost().name)
+    return [
+        Wait(Reason.QUEUE_BUSY, connection.subject, queue, since, detail=detail),
+        Wait(Reason.QUEUE_BUSY, subject, queue, since, detail=detail),
+    ]
 
 
 def _refused_wait(connection: Connection, now_ns: int) -> Wait:

@@ -30,6 +30,8 @@ from warren.server.view import (
 DESCRIPTORS_LEFT_MIN: Final = 64
 _STATES: Final = {
     Reason.CREDIT: "flow",
+    Reason.ROUTING_BUSY: "flow",
+    Reason.QUEUE_BUSY: "flow",
     Reason.PUBLISH_RATE: "flow",
     Reason.JOURNAL_FULL: "flow",
     Reason.MEMORY_ALARM: "blocked",
@@ -37,6 +39,8 @@ _STATES: Final = {
     Reason.PARKED_BUDGET: "blocked",
     Reason.QUEUE_SUSPENDED: "suspended",
 }
+# What is in flow is not the bottleneck: the first one downstream that is not is.
+_FLOW: Final = frozenset(reason for reason, state in _STATES.items() if state == "flow")
 
 
 def diagnose(settings: Settings, *, event_loop: str) -> Diag:
@@ -117,9 +121,17 @@ def why_reply(
     subject: Subject | None, waits: Iterable[Wait], *, now_ns: int, unlisted: int = 0
 ) -> WhyReply:
     """Put waits into words."""
+    every = list(waits)
+    waiting = {wait.subject for wait in every}
+    ends = dict.fromkeys(
+        str(wait.cause)
+        for wait in every
+        if wait.reason in _FLOW and wait.cause is not None and wait.cause not in waiting
+    )
     return WhyReply(
         subject="" if subject is None else str(subject),
-        steps=tuple(_step(wait, now_ns) for wait in waits),
+        steps=tuple(_step(wait, now_ns) for wait in every),
+        bottlenecks=tuple(ends),
         unlisted=unlisted,
     )
 

@@ -15,7 +15,7 @@ from warren.management.feed import (
     QueueRow,
 )
 from warren.queues import Consumer
-from warren.queues.queue import GATE_SUSPENDED, Queue
+from warren.queues.queue import Queue
 from warren.queues.rules import DEATHS
 from warren.routing.kinds import KINDS
 from warren.runtime.process import descriptor_count, descriptor_count_max
@@ -43,7 +43,7 @@ def queue_row(queue: Queue) -> QueueRow:
         int(queue.next_seq),
         int(queue.settled_count),
         in_force(queue).policy,
-        "running" if not queue.gate & GATE_SUSPENDED else "suspended",
+        queue.state(),
         int(queue.deduplicated_count),
     )
 
@@ -178,4 +178,12 @@ def node_state(node: "Node") -> NodeState:
         },
         certificate_days_left=node.tls.row().days_left if node.tls.enabled else None,
         certificate_file=str(settings.tls_certfile or ""),
+        waits=_waits(node),
     )
+
+
+def _waits(node: "Node") -> dict[str, tuple[int, int]]:
+    book = node.broker.waits
+    counts = book.count_by_reason()
+    totals = book.total_ns_by_reason(node.clock.monotonic_ns())
+    return {reason.value: (counts[reason], totals[reason] // 1_000_000) for reason in counts}

@@ -172,6 +172,7 @@ class Hub:
                 link.flush()
             else:
                 output.discard()
+        turn.busy_ns += self.clock.monotonic_ns() - turn.now_ns
         if more or self.broker.turn.queues or self.outbox.dirty:
             self.begin()
         elif self.broker.turn.timers.heap:

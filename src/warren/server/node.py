@@ -56,6 +56,11 @@ MONITOR_S: Final = 1.0
 # Memory is measured again after so much of its limit came in, within these bounds.
 TAKEN_SHARE: Final = 64
 TAKEN_MIN: Final = 1024 * 1024
+# From this share of the limit on, memory that is free is returned to the system: so often, and at
+# most every twentieth of the time.
+GIVE_BACK_SHARE: Final = 0.8
+GIVE_BACK_NS: Final = 1_000_000_000
+GIVE_BACK_REST: Final = 20
 SET_TEXT: Final = "*** publishers will be blocked until this alarm clears ***"
 # What could not be restored is told one by one up to this many; the number of all is told, too.
 PROBLEMS_MAX: Final = 100
@@ -167,6 +172,11 @@ class Node:
         self.next_disk: asyncio.TimerHandle | None = None
         self.next_share: asyncio.TimerHandle | None = None
         self.beating = False
+        # Memory that is free is on its way back to the system; when it may be so again.
+        self.giving_back = False
+        self.gave_back_from = 0
+        self.give_back_ns = 0
+        self.give_back_took_ns = 0
 
     def restore(self, store: Store) -> None:
         """Make true what was true when the node ended."""
@@ -239,9 +249,31 @@ class Node:
         """Measure; with much of the limit used, look at what the queues keep, too."""
         self.tell_edge(self.memory.check())
         memory = self.memory
+        if memory.used > memory.limit * GIVE_BACK_SHARE:
+            self.give_back()
         self.hub.taken_max = min(TAKEN_MAX, max(TAKEN_MIN, memory.limit // TAKEN_SHARE))
         if self.messages is not None and memory.used > memory.limit * memory.paging_ratio:
             self.messages.look_soon()
+
+    def give_back(self) -> None:
+        """Have memory that is free returned to the system, on a thread; then measure again."""
+        now_ns = self.clock.monotonic_ns()
+        if self.giving_back or now_ns < self.give_back_ns or not self.beating:
+            return
+        self.giving_back = True
+        self.gave_back_from = now_ns
+        done = self.loop.run_in_executor(None, self.memory.gauge.give_back)
+        done.add_done_callback(self._gave_back)
+
+    def _gave_back(self, done: asyncio.Future[None]) -> None:
+        self.giving_back = False
+        now_ns = self.clock.monotonic_ns()
+        # It may take a while: then it happens the less often.
+        took_ns = now_ns - self.gave_back_from
+        self.give_back_ns = now_ns + max(GIVE_BACK_NS, GIVE_BACK_REST * took_ns)
+        self.give_back_took_ns = took_ns
+        if self.beating and not done.cancelled():
+            self.tell_edge(self.memory.check())
 
     def share_memory(self) -> None:
         """Decide at an interval what stays in memory (VQ-13)."""

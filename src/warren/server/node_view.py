@@ -9,7 +9,6 @@ from msgspec import Raw
 import warren
 from warren._build import forms
 from warren.flow import Alarm, Kind, Source, Subject
-from warren.queues.queue import GATE_SUSPENDED
 from warren.runtime.loop import loop_name
 from warren.runtime.process import descriptor_count, descriptor_count_max, resident_bytes
 from warren.server.derived_wait import concerns, derived_waits
@@ -154,13 +153,14 @@ class View:
         now = self.node.clock.monotonic_ns()
         if subject is None:
             seen = derived_waits(self._connections(), now)
-            return why_reply(None, waits.all() + seen, now_ns=now, unlisted=waits.unlisted)
+            every = waits.all() + waits.all_lingering(now) + seen
+            return why_reply(None, every, now_ns=now, unlisted=waits.unlisted)
         if not self._exists(subject):
             raise UnknownSubjectError(str(subject))
         seen = [one for one in derived_waits(self._connections(), now) if concerns(one, subject)]
         if subject.kind in (Kind.USER, Kind.VHOST):
             seen += [one for one in waits.all() if one.cause == subject]
-        return why_reply(subject, waits.chain(subject) + seen, now_ns=now)
+        return why_reply(subject, waits.chain(subject, now) + seen, now_ns=now)
 
     def _exists(self, subject: Subject) -> bool:
         if subject.kind is Kind.CONNECTION:
@@ -267,7 +267,7 @@ class View:
                 QueueRow(
                     name=name,
                     vhost=home_name,
-                    state="suspended" if queue.gate & GATE_SUSPENDED else "running",
+                    state=queue.state(),
                     messages_ready=int(queue.ready()),
                     messages_unacknowledged=int(queue.unacked_count),
                     consumers=len(queue.consumers.every),

@@ -12,6 +12,7 @@ from typing import Final
 
 from warren.core.log import EventLog
 from warren.runtime import SystemClock
+from warren.runtime.allocator import tune
 from warren.runtime.files import SystemFiles
 from warren.runtime.lock import FileLock
 from warren.runtime.loop import loop_name, new_loop
@@ -37,6 +38,7 @@ def run(settings: Settings) -> int:
     # do is walk millions of waiting messages for nothing.
     gc.disable()
     raise_descriptor_limit()
+    tune()
     lock = FileLock(settings.data_dir / "warren.lock")
     clock = SystemClock()
     log = open_log(settings, clock)

@@ -63,8 +63,9 @@ class SocketLink(Link):
         connection = self.connection
         if connection is None:
             return
+        asked = self.read_size(connection)
         try:
-            data = self.socket.recv(self.read_size(connection))
+            data = self.socket.recv(asked)
         except (BlockingIOError, InterruptedError):
             return
         except OSError as error:
@@ -86,6 +87,9 @@ class SocketLink(Link):
                 self.budget >>= 1
         elif took < SLICE_NS // 2 and len(data) == self.budget and self.budget < RECEIVE_MAX:
             self.budget <<= 1
+        # More than a socket holds is asked for while large bodies come.
+        full = len(data) >= asked or len(data) >= RECEIVE_MAX
+        connection.load.note(connection, began + took, took, full)
         pressure = connection.pressure()
         if pressure > BACKLOG_STEP:
             out = pressure // BACKLOG_STEP

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from warren.server.listener import Listeners
 
 HIGH_WATER: Final = 262_144
+RECORD: Final = 16_384
 
 
 @final
@@ -52,8 +53,13 @@ class TlsLink(Link, asyncio.Protocol):
         if connection is None:
             return
         self.hub.begin()
-        self.hub.took(len(data))
+        hub = self.hub
+        hub.took(len(data))
+        began = hub.clock.monotonic_ns()
         receive(connection, data)
+        ended = hub.clock.monotonic_ns()
+        # How much was asked for, the transport knows; a whole record says that there was more.
+        connection.load.note(connection, ended, ended - began, len(data) >= RECORD)
         self.look()
 
     def connection_lost(self, error: Exception | None) -> None:

@@ -119,6 +119,8 @@ class WhyReply(Struct, frozen=True, kw_only=True):
     subject: str
     steps: tuple[WhyStep, ...]
     unlisted: int = 0
+    # Where those in flow wait for something that is not in flow itself (CF-14).
+    bottlenecks: tuple[str, ...] = ()
 
 
 class HealthReason(StrEnum):

@@ -77,6 +77,7 @@ def _begin_alarm(connection: "Connection") -> None:
 
 def _begin_credit(connection: "Connection") -> None:
     connection.last_flow_ns = connection.broker.turn.now_ns
+    connection.load.credit_ns = connection.broker.turn.now_ns
     channel = next((c for c in connection.channels.values() if c.blocked_on), None)
     cause = channel_subject(connection, channel) if channel is not None else None
     _begin(connection, Reason.CREDIT, cause, READER_TO_CHANNEL.setting)

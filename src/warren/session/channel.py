@@ -103,6 +103,8 @@ class Channel(ConsumerOwner):
         self.blocked_on: dict[str, Handle] = {}
         self.reader_credit: i64 = 0
         self.flow_since_ns = -1
+        # `published` when its connection was weighed last (`load.py`).
+        self.weighed: i64 = 0
         # What traces call it; made when the first one does.
         self._party: Party | None = None
 

@@ -46,6 +46,7 @@ from warren.session.frame_error import (
     misplaced_frame,
     unknown_frame,
 )
+from warren.session.load import Load
 from warren.session.pace import Pace, publish_paid, renew
 from warren.session.phase import (
     CLOSED,
@@ -151,6 +152,8 @@ class Connection:
         self.block_waits: dict[Reason, Handle] = {}
         self.block_reason = ""
         self.last_flow_ns: i64 = -1
+        # How much it asks of the loop.
+        self.load = Load()
         # Whether the last content came in pieces: then larger reads are worth their memory.
         self.large = False
         # What the driver looks at.

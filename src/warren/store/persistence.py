@@ -393,11 +393,12 @@ class Persistence:
 
     # -- checkpoints -----------------------------------------------------------------------------
 
-    def _measure(self) -> None:
-        """See whether checkpoints keep up; half of what is too much is not any more."""
+    def _measure(self) -> bool:
+        """See whether checkpoints do not keep up; half of what is too much is not any more."""
         most = self.kept * OVERGROWN
         size = self.closed_bytes()
         self.overgrown = size > (most // 2 if self.overgrown else most)
+        return self.overgrown
 
     def closed_bytes(self) -> int:
         """Octets of journal files that a checkpoint could take."""
@@ -513,13 +514,6 @@ class Persistence:
             self.ready = None
             self.lanes.submit(CHECKPOINT, job)
 
-    def _shrank(self) -> bool:
-        """Whether the journal had outgrown its checkpoints and has not any more."""
-        before = self.overgrown
-        if before:
-            self._measure()
-        return before and not self.overgrown
-
     def _on_noted(self, job: "StateJob", error: Exception | None) -> None:
         if isinstance(error, DiskFullError):
             self._stick(CHECKPOINT, job, error)
@@ -529,7 +523,7 @@ class Persistence:
             self._break(f"the state log cannot be written: {error}", None)
             return
         self.lanes.submit(CHECKPOINT, RemoveJob(job.garbage, []))
-        if self._shrank() and self.shorter is not None:
+        if self.overgrown and not self._measure() and self.shorter is not None:
             self.shorter()
         self._consider_checkpoint()
         self._consider_compaction()

@@ -53,6 +53,18 @@ def client(machine: StoredMachine, *queues: str, channels: int = 1) -> Peer:
     return peer
 
 
+def is_parking(peer: Peer) -> bool:
+    return peer.connection.publisher.parking
+
+
+def is_read(peer: Peer) -> bool:
+    return peer.connection.reading
+
+
+def is_slow(machine: StoredMachine) -> bool:
+    return machine.vhost.queues["q"].slow
+
+
 def load(peer: Peer, count: int, queue: str = "q", *, size: int = KIB, channel: int = 1) -> None:
     for number in range(count):
         body = b"%08d" % number + bytes(size - 8)
@@ -116,7 +128,7 @@ def test_the_worked_example_with_a_disk() -> None:
     machine = slow_machine(Limits(pending_max=1024 * KIB))
     peer = client(machine, "q")
     stop(machine)
-    until(machine, peer, lambda: machine.vhost.queues["q"].slow)
+    until(machine, peer, lambda: is_slow(machine))
     load(peer, 398)
     assert states(machine, peer)[:2] == ("running", "running")
     load(peer, 1)
@@ -200,10 +212,10 @@ def test_a_deleted_queue_blocks_nobody(machine: StoredMachine) -> None:
     peer = client(machine, "q")
     stop(machine)
     load(peer, 900)
-    assert peer.connection.publisher.parking
+    assert is_parking(peer)
     other = client(machine)
     other.send(1, "queue.delete", queue="q", nowait=True)
-    assert not peer.connection.publisher.parking
+    assert not is_parking(peer)
     assert machine.broker.waits.listed == 0
     assert machine.storage.slow == []
 
@@ -215,10 +227,10 @@ def test_a_suspended_queue_stays_so_when_the_disk_has_caught_up(machine: StoredM
     machine.vhost.queues["q"].suspend()
     load(peer, 900)
     stop(machine, on=False)
-    assert peer.connection.publisher.parking
+    assert is_parking(peer)
     machine.vhost.queues["q"].resume()
     machine.turn()
-    assert not peer.connection.publisher.parking
+    assert not is_parking(peer)
     assert machine.vhost.queues["q"].ready() == 1050
 
 
@@ -235,7 +247,7 @@ def test_a_publisher_that_is_not_guilty_waits_for_one_drain_at_most(
         load(other, 1, "other")
         stop(machine, on=False)
         assert machine.vhost.queues["other"].ready() == round_ + 1
-        assert not other.connection.publisher.parking
+        assert not is_parking(other)
 
 
 def test_a_journal_that_outgrows_its_checkpoints_slows_publishers() -> None:
@@ -243,7 +255,7 @@ def test_a_journal_that_outgrows_its_checkpoints_slows_publishers() -> None:
     persistence = machine.storage.persistence
     peer = client(machine, "q")
     persistence.checkpointing = True  # One that does not end.
-    count = until(machine, peer, lambda: machine.vhost.queues["q"].slow)
+    count = until(machine, peer, lambda: is_slow(machine))
     # Of messages that take 1,100 octets, with their share of batches.
     assert 8 * 32 * KIB < count * 1150 < 9 * 32 * KIB
     chain = machine.broker.waits.chain(Subject(Kind.QUEUE, "q", "/"))
@@ -255,9 +267,9 @@ def test_a_journal_that_outgrows_its_checkpoints_slows_publishers() -> None:
     persistence.checkpointing = False
     persistence.retry()
     machine.turn()
-    assert not machine.vhost.queues["q"].slow
+    assert not is_slow(machine)
     assert machine.vhost.queues["q"].ready() == count + 900
-    assert not peer.connection.publisher.parking
+    assert not is_parking(peer)
 
 
 def test_transient_messages_cost_nothing(machine: StoredMachine) -> None:
@@ -265,10 +277,10 @@ def test_transient_messages_cost_nothing(machine: StoredMachine) -> None:
     peer = client(machine, "q")
     stop(machine)
     load(peer, 150)
-    assert machine.vhost.queues["q"].slow
+    assert is_slow(machine)
     for _ in range(1000):
         peer.publish(1, b"x", "q")
-    assert not peer.connection.publisher.parking
+    assert not is_parking(peer)
 
 
 def test_few_pages_are_on_their_way_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -303,9 +315,9 @@ def test_one_read_of_many_publishes(machine: StoredMachine) -> None:
     )
     peer.feed(octets)
     assert states(machine, peer) == ("flow", "flow", "flow")
-    assert not peer.connection.reading
+    assert not is_read(peer)
     stop(machine, on=False)
-    assert peer.connection.reading
+    assert is_read(peer)
     assert peer.connection.parked_bytes == 0
     reader = client(machine)
     reader.consume("q", no_ack=True)

@@ -115,7 +115,12 @@ def test_why_follows_the_chain_from_any_name(control: Control) -> None:
 
 def test_why_knows_what_does_not_wait_and_what_does_not_exist(control: Control) -> None:
     idle = ask(control, "why", subject=NAME)["ok"]
-    assert idle == {"subject": f"connection '{NAME}'", "steps": [], "unlisted": 0}
+    assert idle == {
+        "subject": f"connection '{NAME}'",
+        "steps": [],
+        "unlisted": 0,
+        "bottlenecks": [],
+    }
     refusal = ask(control, "why", subject="gone")["error"]
     assert refusal["code"] == "not_found"
     assert "KIND:NAME" in refusal["fix"]

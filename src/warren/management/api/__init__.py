@@ -17,6 +17,7 @@ from warren.management.api import (
     objects,
     overview,
     rights,
+    why,
 )
 from warren.management.router import Endpoint
 
@@ -31,5 +32,6 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
     *definition.ENDPOINTS,
     *health.ENDPOINTS,
     *metrics.ENDPOINTS,
+    *why.ENDPOINTS,
 )
 METRICS: Final[tuple[Endpoint, ...]] = metrics.ENDPOINTS

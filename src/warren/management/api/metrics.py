@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from warren.management.request import Request
 
 TEXT: Final = "text/plain; version=0.0.4"
+OWN: Final = "warren_"
 PIECE_LINES: Final = 2000
 
 
@@ -30,6 +31,8 @@ class Metric:
     name: str
     doc: str
     counter: bool = False
+    # What RabbitMQ does not have is not named after it.
+    prefix: str = "rabbitmq_"
 
 
 Sample = tuple[Mapping[str, str], float]
@@ -172,6 +175,7 @@ def _node(copy: Copy) -> Iterator[Family]:
     )
     yield from _logins(copy)
     yield from _global(copy)
+    yield from _waits(copy)
 
 
 def _logins(copy: Copy) -> Iterator[Family]:
@@ -189,6 +193,16 @@ def _logins(copy: Copy) -> Iterator[Family]:
             for protocol, one in state(copy).attempts.items()
         ]
         yield Metric(name, doc, counter=True), samples
+
+
+def _waits(copy: Copy) -> Iterator[Family]:
+    """What is read off only when somebody asks is not counted: see docs/reference/waits.md."""
+    waits = state(copy).waits
+    running: list[Sample] = [({"reason": one}, count) for one, (count, _) in waits.items()]
+    waited: list[Sample] = [({"reason": one}, ms / 1000) for one, (_, ms) in waits.items()]
+    yield Metric("waits", "Waits that go on, by reason", prefix=OWN), running
+    doc = "Total time waited, by reason"
+    yield Metric("wait_seconds_total", doc, counter=True, prefix=OWN), waited
 
 
 def _global(copy: Copy) -> Iterator[Family]:
@@ -259,7 +273,7 @@ def _per_object(copy: Copy) -> Iterator[Family]:
 def lines(families: Iterable[Family]) -> Iterator[str]:
     """Yield the text of metrics, line by line."""
     for metric, samples in families:
-        name = f"rabbitmq_{metric.name}"
+        name = f"{metric.prefix}{metric.name}"
         yield f"# TYPE {name} {'counter' if metric.counter else 'gauge'}\n"
         yield f"# HELP {name} {metric.doc}\n"
         for labels, value in samples:
