@@ -50,6 +50,8 @@ def limits() -> st.SearchStrategy[Limits]:
         journal_kept=st.sampled_from((1, 1000, 1 << 27)),
         journal_file=st.sampled_from((1, 500, 1 << 24)),
         page_file=st.sampled_from((1, 300, 1 << 24)),
+        embed_below=st.sampled_from((0, 60, 4096)),
+        body_file=st.sampled_from((1, 500, 1 << 24)),
         seed=st.sampled_from((0, 0, 1, 2, 3)),
     )
 
