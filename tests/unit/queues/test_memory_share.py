@@ -116,7 +116,7 @@ def test_messages_leave_when_memory_runs_low(mode: int) -> None:
     assert (queue.out_count, queue.ready_bytes) == (0, 0)
 
 
-@pytest.mark.rule("PG-3")
+@pytest.mark.rule("PG-3", "DA-2")
 def test_nothing_transient_is_written_while_the_disk_is_low() -> None:
     machine = StoredMachine(limits=Limits(block_messages=16))
     queue, _ = fill(machine, 300)
