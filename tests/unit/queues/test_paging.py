@@ -305,3 +305,71 @@ def test_messages_whose_file_is_gone_are_lost_and_told() -> None:
     assert queue.lost_count == before - len(left) > 0
     assert "queue.messages_lost" in machine.log.names()
     check_store(machine)
+
+
+@pytest.mark.rule("VQ-4", "VQ-9", "VQ-17")
+@pytest.mark.parametrize("no_ack", [False, True])
+def test_what_goes_straight_to_a_consumer(no_ack: bool) -> None:
+    """It is stored if it may come back; otherwise its publisher waits for nothing."""
+    machine, client, queue = begin()
+    client.call(1, "confirm.select")
+    client.consume("q", no_ack=no_ack)
+    client.publish(1, b"x", "q", properties={"delivery_mode": 2})
+    machine.turn()
+    names = [event.name for event in client.take_all()]
+    assert sorted(names) == ["basic.ack", "basic.deliver"]
+    index = queue.index
+    assert index is not None
+    assert (index.live, index.written) == ((0, 0) if no_ack else (1, 1))
+    assert parts(queue).count() == 0
+    if not no_ack:
+        client.send(1, "basic.ack", delivery_tag=1)
+        client.send(1, "basic.ack", delivery_tag=1)
+        machine.turn()
+        assert (index.live, index.live_bytes) == (0, 0)
+
+
+@pytest.mark.rule("CN-3")
+def test_a_requeued_message_is_not_confirmed_again() -> None:
+    machine, client, _ = begin()
+    client.call(1, "confirm.select")
+    send(client, 3)
+    assert {event.name for event in client.take_all()} == {"basic.ack"}
+    for _ in range(2):
+        tag = client.call(1, "basic.get", queue="q").delivery_tag
+        client.send(1, "basic.nack", delivery_tag=tag, requeue=True)
+        machine.turn()
+    assert not client.take_all()
+
+
+@pytest.mark.rule("VQ-3")
+def test_what_is_counted() -> None:
+    """Ready and unacknowledged, in the store, out of memory; octets are those of bodies."""
+    machine, client, queue = begin(Limits(block_messages=4))
+    send(client, 20)
+    send(client, 20, 20, mode=1)
+    client.call(1, "basic.get", queue="q")
+    index = queue.index
+    assert index is not None
+    octets = [len(b"%d" % number) for number in range(40)]
+    assert (index.live, index.live_bytes) == (20, sum(octets[:20]))
+    assert (queue.ready(), queue.unacked_count, queue.ready_bytes) == (39, 1, sum(octets[1:]))
+    machine.low_memory(0, limit=0)
+    # All but the first block.
+    assert (queue.out_count, queue.out_octets) == (36, sum(octets[4:]))
+    assert parts(queue).delta.transient + parts(queue).q3 + parts(queue).q2 > 0
+    assert list(take(client)) == list(range(1, 40))
+    assert (index.live, index.live_bytes) == (1, 1)
+
+
+@pytest.mark.rule("VQ-23")
+def test_only_what_expires_at_the_head_is_read() -> None:
+    """A head that is in memory is looked at without a read."""
+    machine, client, queue = begin()
+    send(client, 40, expiration="1000")
+    before = disk_reads(queue)
+    machine.pass_time(0.5)
+    assert (disk_reads(queue), queue.ready()) == (before, 40)
+    machine.pass_time(0.6)
+    assert (queue.ready(), queue.expired_count) == (0, 40)
+    assert disk_reads(queue) > before
