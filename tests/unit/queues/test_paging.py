@@ -283,12 +283,15 @@ def test_a_read_that_fails_is_tried_again_after_a_rest() -> None:
     assert "queue.read_failed" in machine.log.names()
     # Nothing is tried before the rest is over.
     machine.pass_time(0.5)
-    queue.schedule()
+    other = machine.client()
+    other.channel(1)
+    other.send(1, "basic.get", queue="q", no_ack=True)
     machine.turn()
     assert len(calls) == 1
     machine.files.fail = lambda call, path: None
     machine.pass_time(0.6)
     assert client.take(1).name == "basic.get-ok"
+    assert other.take(1).name == "basic.get-ok"
     assert queue.lost_count == 0
 
 
