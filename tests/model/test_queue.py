@@ -20,92 +20,35 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
+from tests.model.queue_choice import (
+    CHANNELS,
+    CONFIRMS,
+    GRAVE,
+    MISSING,
+    NAMES,
+    TARGETS,
+    TX,
+    VERBS,
+    WITNESS,
+    every,
+    rules_of_queues,
+)
 from tests.model.queue_fact import Letter, Rules, Seen, Where
-from tests.model.queue_model import MS, Mismatch, Model, Queue, Reply
-from tests.model.queue_model import Channel as ModelChannel
+from tests.model.queue_model import MS, Mismatch, Model, Reply
+from tests.model.queue_state import Channel as ModelChannel
+from tests.model.queue_state import Queue
 from tests.model.queue_wire import fields_of, octets_of, seen_of
 from tests.support.machine import Machine, Peer, method
 from warren.queues.outlet import ROOM_AFTER_NS
 
 SEQUENCES: Final = int(os.environ.get("WARREN_TEST_EXAMPLES", "150"))
 STEPS: Final = 60
-NAMES: Final = ("a", "b", "c")
-GRAVE: Final = "grave"
-CHANNELS: Final = ((0, 1), (0, 2), (1, 1), (1, 2))
-CONFIRMS: Final = 2
-WITNESS, TX = (2, 1), (2, 2)
-MISSING: Final = "missing"
-
 # What is tried to explain one step.
 TRIES: Final = 5000
 
-TTLS: Final = (0, 5, 20, 1500)
-TARGETS: Final = (
-    ("", "a"), ("", "b"), ("", "c"), ("", "a"), ("", "b"), ("amq.fanout", "k"),
-    ("amq.direct", "k"), ("", MISSING),
-)  # fmt: skip
-LETTERS: Final = (
-    ("", GRAVE), ("", GRAVE), ("", "a"), ("", "b"), ("", None), ("amq.fanout", None),
-    ("amq.direct", None), ("amq.direct", "k"), (MISSING, None),
-)  # fmt: skip
-VERBS: Final = (
-    ("basic.ack", "ack"), ("basic.nack", "requeue"), ("basic.nack", "drop"),
-    ("basic.reject", "requeue"), ("basic.reject", "drop"),
-)  # fmt: skip
 # What an action gives back: the same for the model.
 Apply = Callable[[Model], None]
 Answers = dict[Where, dict[int, bool]]
-
-
-def every(*parts: Any) -> st.SearchStrategy[Any]:
-    """One of all combinations: a single choice, so that long sequences stay cheap."""
-    return st.sampled_from(list(itertools.product(*parts)))
-
-
-def rules_of_queues() -> st.SearchStrategy[Rules]:
-    def some(*values: Any) -> st.SearchStrategy[Any]:
-        return st.sampled_from((None,) * (len(values) + 1) + values)
-
-    return st.builds(
-        make_rules,
-        some(*TTLS),
-        some(50, 200),
-        some(0, 1, 2, 3),
-        some(0, 5, 12),
-        st.sampled_from(("drop-head", "drop-head", "reject-publish", "reject-publish-dlx")),
-        st.sampled_from((None, *LETTERS)),
-        st.sampled_from((0, 0, 1, 3)),
-        st.sampled_from(("", "", "single", "auto-delete", "quorum")),
-        some(0, 1, 2),
-    )
-
-
-def make_rules(
-    ttl: int | None,
-    expires: int | None,
-    length: int | None,
-    octets: int | None,
-    overflow: str,
-    letters: tuple[str, str | None] | None,
-    priorities: int,
-    kind: str,
-    limit: int | None,
-) -> Rules:
-    dlx, dlk = letters or (None, None)
-    return Rules(
-        ttl_ms=ttl,
-        expires_ms=expires,
-        max_length=length,
-        max_bytes=octets,
-        overflow=overflow,
-        dlx=dlx,
-        dlk=dlk,
-        priorities=0 if kind == "quorum" else priorities,
-        single=kind == "single",
-        auto_delete=kind == "auto-delete",
-        quorum=kind == "quorum",
-        limit=limit,
-    )
 
 
 class Queues(RuleBasedStateMachine):

@@ -15,9 +15,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, rule
 
-from tests.model.queue_fact import Rules
-from tests.model.queue_model import Model
-from tests.model.test_queue import (
+from tests.model.queue_choice import (
     CHANNELS,
     GRAVE,
     NAMES,
@@ -25,11 +23,12 @@ from tests.model.test_queue import (
     TX,
     VERBS,
     WITNESS,
-    Apply,
-    Queues,
     every,
     rules_of_queues,
 )
+from tests.model.queue_fact import Rules
+from tests.model.queue_model import Model
+from tests.model.test_queue import Apply, Queues
 from tests.support.machine import Machine
 from tests.support.stored_check import check_store, places_away
 from tests.support.stored_machine import Limits, StoredMachine
