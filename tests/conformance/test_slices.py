@@ -1,4 +1,4 @@
-"""`warren peek`, `warren export` and `warren replay` against a running node, and one that is not."""
+"""`warren peek`, `warren export`, `warren replay`, on a node that runs and on one that does not."""
 
 import base64
 import json

@@ -128,13 +128,11 @@ class Unacked:
         return found
 
     def part(self, tag: i64, most: i64) -> list[Delivery]:
-        """What is outstanding from a tag on, of the next `most` tags; all of it when it is sparse."""
+        """What is outstanding of the next `most` tags from one on; of all when it is sparse."""
         found: list[Delivery] = []
         sparse = self.sparse
         if sparse is not None:
-            for key in sparse:
-                if key >= tag:
-                    found.append(sparse[key])
+            found.extend([sparse[key] for key in sparse if key >= tag])
             return found
         end = min(tag + most, self.limit)
         tag = max(tag, self.base)
