@@ -162,13 +162,13 @@ class _Replays:
                     next_seq = stopped
                     break
                 await asyncio.sleep(0)
-            await confirmed(publish.ledger)
+            taken = await confirmed(publish.ledger)
         finally:
             publish.ledger.closed = True
             publish.output.discard()
-        broken = "" if self.node.messages is None else self.node.messages.broken
-        if broken:
-            raise ControlError(Code.REFUSED, f"messages cannot be stored: {broken}")
+        if not taken:
+            message = f"some of what was published from {args.from_seq} on was not confirmed"
+            raise ControlError(Code.REFUSED, message, "see `warren health`, and go on from there")
         return Replayed(
             incarnation=incarnation,
             purges=purges,
