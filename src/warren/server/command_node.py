@@ -74,14 +74,16 @@ _IN_VHOST: Final = frozenset({Kind.QUEUE})
 
 def subjects(written: str, *, vhost: str) -> list[Subject]:
     """Return what KIND:NAME means; a bare name may be of any kind."""
-    # Elsewhere a connection's name has both ends.
-    written = re.sub(r" -> \S+", "", written)
     head, colon, name = written.partition(":")
     if colon and head in {kind.value for kind in Kind}:
         kinds = [Kind(head)]
     else:
         kinds, name = [Kind.QUEUE, Kind.CONNECTION, Kind.CHANNEL, Kind.CONSUMER], written
-    return [Subject(kind, name, vhost if kind in _IN_VHOST else "") for kind in kinds]
+    # A connection's name has both ends in other places.
+    names = dict.fromkeys((name, re.sub(r" -> \S+", "", name)))
+    return [
+        Subject(kind, name, vhost if kind in _IN_VHOST else "") for name in names for kind in kinds
+    ]
 
 
 def _stop(view: NodeView, args: StopArgs) -> StopReply:

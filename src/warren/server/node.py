@@ -172,11 +172,10 @@ class Node:
         self.next_disk: asyncio.TimerHandle | None = None
         self.next_share: asyncio.TimerHandle | None = None
         self.beating = False
-        # Memory that is free is on its way back to the system; when it may be so again.
+        # Memory that is free is on its way back to the system; since when, when it may be again.
         self.giving_back = False
-        self.gave_back_from = 0
+        self.giving_back_ns = 0
         self.give_back_ns = 0
-        self.give_back_took_ns = 0
 
     def restore(self, store: Store) -> None:
         """Make true what was true when the node ended."""
@@ -261,7 +260,7 @@ class Node:
         if self.giving_back or now_ns < self.give_back_ns or not self.beating:
             return
         self.giving_back = True
-        self.gave_back_from = now_ns
+        self.giving_back_ns = now_ns
         done = self.loop.run_in_executor(None, self.memory.gauge.give_back)
         done.add_done_callback(self._gave_back)
 
@@ -269,9 +268,8 @@ class Node:
         self.giving_back = False
         now_ns = self.clock.monotonic_ns()
         # It may take a while: then it happens the less often.
-        took_ns = now_ns - self.gave_back_from
+        took_ns = now_ns - self.giving_back_ns
         self.give_back_ns = now_ns + max(GIVE_BACK_NS, GIVE_BACK_REST * took_ns)
-        self.give_back_took_ns = took_ns
         if self.beating and not done.cancelled():
             self.tell_edge(self.memory.check())
 

@@ -43,7 +43,8 @@ class Asker:
     ) -> None:
         self.log = QuietLog()
         loop = asyncio.get_running_loop()
-        self.node = Node(settings, loop, FakeClock(), self.log, store=store, gauge=gauge)
+        self.clock = FakeClock()
+        self.node = Node(settings, loop, self.clock, self.log, store=store, gauge=gauge)
 
     async def ask(self, command: str, **args: Any) -> Any:
         """Return the reply, or the rows of a list; raise `Refused`."""

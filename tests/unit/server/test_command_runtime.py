@@ -10,6 +10,7 @@ import pytest
 from tests.support.gauge import FakeGauge
 from tests.unit.server.asking import Asker, Refused
 from warren.server.config import Settings
+from warren.server.node import Node
 
 MB = 1_000_000
 
@@ -227,3 +228,45 @@ def test_health_names_every_alarm() -> None:
         assert check["detail"] == "2 of 0 bytes used; 1 bytes free, the limit is 50000000"
 
     with_gauge(FakeGauge(used=2, free=1), test, vm_memory_high_watermark=0.0)
+
+
+@pytest.mark.rule("MA-1", "MA-11")
+def test_memory_that_is_free_is_given_back_before_publishers_wait_for_ever() -> None:
+    gauge = FakeGauge(total=1000, used=1000)
+    gauge.used_at_least = 100
+
+    async def test(asker: Asker) -> None:
+        node = asker.node
+        node.start_beats()
+        try:
+            assert node.giving_back
+            assert node.broker.alarms.any()
+            await asyncio.wait_for(returned(node), 10)
+            assert gauge.given_back == 1
+            assert not node.broker.alarms.any(), "it is measured again"
+            # Not again at once, however much is used.
+            gauge.used = 1000
+            node.check_memory()
+            assert not node.giving_back
+            asker.clock.now_ns += 1_000_000_000
+            # Near the limit of 400 as well, so that there need be no alarm.
+            gauge.used = 399
+            node.check_memory()
+            assert node.giving_back
+            await asyncio.wait_for(returned(node), 10)
+            assert (gauge.given_back, node.broker.alarms.any()) == (2, False)
+            # With little in use nothing is kept.
+            asker.clock.now_ns += 10_000_000_000
+            gauge.used = 300
+            node.check_memory()
+            assert not node.giving_back
+        finally:
+            node.stop_beats()
+
+    with_gauge(gauge, test)
+
+
+async def returned(node: Node) -> None:
+    """Wait until the other thread has done it."""
+    while node.giving_back:  # noqa: ASYNC110 - there is nothing to be told by
+        await asyncio.sleep(0.001)

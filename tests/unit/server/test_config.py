@@ -77,6 +77,7 @@ SAMPLES: dict[str, tuple[str, str, object]] = {
     "queue_index_embed_msgs_below": ("1kB", "1000", 1000),
     "queue_index_max_journal_entries": ("64", "64", 64),
     "queue_resident_bytes": ("1MiB", '"1MiB"', 1 << 20),
+    "journal_pending_bytes_max": ("1MiB", '"1MiB"', 1 << 20),
     "msg_store_file_size_limit": ("1MiB", '"1MiB"', 1 << 20),
     "msg_store_credit_disc_bound": ("40, 8", "[40, 8]", (40, 8)),
     "credit_flow_default_credit": ("40,20", "[40, 20]", (40, 20)),
