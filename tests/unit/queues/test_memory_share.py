@@ -15,7 +15,7 @@ def decide(finite: list[float], count: int = -1, **options: object) -> float:
     return desired_duration(finite, len(finite) if count < 0 else count, **wanted)  # type: ignore[arg-type]
 
 
-@pytest.mark.rule("VQ-13", "PG-1")
+@pytest.mark.rule("VQ-13", "PG-1", "MA-12")
 def test_the_duration_that_is_desired() -> None:
     assert decide([1.0, 3.0], used=49) == INFINITE
     # Near the ratio a second is added, so that queues recover from nothing.
@@ -28,7 +28,7 @@ def test_the_duration_that_is_desired() -> None:
     assert decide([1.0, 3.0], 4, used=95) == pytest.approx(4.0 / 4 / 0.95)
 
 
-@pytest.mark.rule("VQ-13", "PG-3")
+@pytest.mark.rule("VQ-13", "PG-3", "DA-2")
 def test_a_low_disk_stops_paging() -> None:
     assert decide([1.0], used=99, disk_low=True) == INFINITE
     assert decide([1.0], used=99, limit=0, disk_low=True) == INFINITE
@@ -40,7 +40,7 @@ def test_a_limit_of_zero_keeps_nothing() -> None:
     assert decide([], 0, limit=0) == 0.0
 
 
-@pytest.mark.rule("VQ-16")
+@pytest.mark.rule("VQ-16", "MA-12")
 def test_a_ratio_above_one_never_pages() -> None:
     assert decide([1.0], used=100, ratio=1.1) == INFINITE
 

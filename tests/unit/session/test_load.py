@@ -69,7 +69,7 @@ def test_routing_is_the_bottleneck_of_small_transient_messages() -> None:
     assert not peer.take_all(channel=0), "connection.blocked is for alarms"
 
 
-@pytest.mark.rule("CF-1", "CF-12", "CF-13", "CF-14")
+@pytest.mark.rule("CF-12", "CF-13", "CF-14")
 def test_queues_are_the_bottleneck_of_small_persistent_messages() -> None:
     machine = StoredMachine()
     peer = client(machine, durable=True)
