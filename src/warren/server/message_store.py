@@ -10,7 +10,7 @@ that batch is on the disk makes the stop an unclean one.
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final, final
+from typing import TYPE_CHECKING, Final, Protocol, final
 
 import msgspec
 
@@ -19,7 +19,6 @@ from warren.queues.backlog import HERE, Backlog
 from warren.queues.memory_share import MemoryShare
 from warren.queues.queue import Queue
 from warren.queues.storage import KEYS_LEVEL, LEVEL_BITS, Storage
-from warren.runtime.lanes import ThreadLanes
 from warren.server.commits import NotStoredError
 from warren.server.view import HealthCheck, HealthReason
 from warren.store.commit import JournalEnd
@@ -34,11 +33,25 @@ from warren.vhost.change import Change, ExchangePut, QueuePut, decoded
 from warren.vhost.metadata import has_incarnation
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from warren.core.seam import Files
+    from warren.core.seam import Files, Job
     from warren.server.node import Node
     from warren.vhost import Broker
+
+Call = Callable[[Callable[[Exception | None], None], Exception | None], object]
+
+
+class NodeLanes(Protocol):
+    """Lanes that a node ends with itself."""
+
+    def submit(self, lane: int, job: "Job") -> None: ...
+
+    def close(self) -> bool:
+        """Wait for what was submitted; False if a disk does not answer."""
+        ...
+
+
+# Makes lanes of files, and of who has the ends of jobs told on the loop.
+MakeLanes = Callable[["Files", Call], NodeLanes]
 
 # How long a stop waits for the disk.
 STOP_WAIT_S: Final = 30.0
@@ -69,10 +82,10 @@ class Told(Waiter):
 class MessageStore:
     """The `Owner` of the persistence layer."""
 
-    def __init__(self, node: "Node", files: "Files") -> None:
+    def __init__(self, node: "Node", files: "Files", lanes: "MakeLanes") -> None:
         self.node = node
         self.files = files
-        self.lanes = ThreadLanes(files, self._call)
+        self.lanes = lanes(files, self._call)
         self.found = Found()
         self.broken = ""
         # Why nothing can be written at the moment: the disk has no room.
@@ -81,15 +94,11 @@ class MessageStore:
         self.share: MemoryShare | None = None
         self._looked_ns = 0
 
-    def _call(
-        self, function: "Callable[[Exception | None], None]", error: Exception | None
-    ) -> None:
+    def _call(self, function: Callable[[Exception | None], None], error: Exception | None) -> None:
         """Have the loop hear of the end of a job, in a turn: called by the threads of the lanes."""
         self.node.loop.call_soon_threadsafe(self._told, function, error)
 
-    def _told(
-        self, function: "Callable[[Exception | None], None]", error: Exception | None
-    ) -> None:
+    def _told(self, function: Callable[[Exception | None], None], error: Exception | None) -> None:
         self.node.hub.begin()
         function(error)
 

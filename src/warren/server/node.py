@@ -25,6 +25,7 @@ from warren.flow import Change as AlarmChange
 from warren.flow import Edge, Source
 from warren.protocol.value import Table, field
 from warren.runtime import SystemRandom
+from warren.runtime.lanes import ThreadLanes
 from warren.runtime.memory import MachineGauge
 from warren.security import Attempts, Mechanisms, Permissions, UserStore
 from warren.server.blank import blank_changes
@@ -40,7 +41,7 @@ from warren.server.gauge import Gauge
 from warren.server.hub import TAKEN_MAX, Hub
 from warren.server.listener import Listeners
 from warren.server.memory import MemoryMonitor
-from warren.server.message_store import MessageStore
+from warren.server.message_store import MakeLanes, MessageStore
 from warren.server.metadata_store import Store
 from warren.server.node_view import View
 from warren.server.notify import Notifier
@@ -125,6 +126,7 @@ class Node:
         store: Store | None = None,
         files: Files | None = None,
         gauge: Gauge | None = None,
+        lanes: MakeLanes = ThreadLanes,
     ) -> None:
         self.settings = settings
         self.loop = loop
@@ -152,7 +154,7 @@ class Node:
         # Without one, metadata is in memory only.
         self.store = store
         # Without files, messages are in memory only.
-        self.messages = None if files is None else MessageStore(self, files)
+        self.messages = None if files is None else MessageStore(self, files, lanes)
         if store is not None:
             self.restore(store)
         self.tls = Tls(settings, clock, log)

@@ -96,7 +96,8 @@ class Broker(VHost):
         """Stop and start on the same port; with `kill` clients are not told.
 
         What is durable is there again: vhosts, users, permissions, policies, exchanges, queues,
-        bindings. Messages are not: no node keeps them yet.
+        bindings, and persistent messages in durable queues and exchanges. With `kill` that is what
+        was confirmed, and what else the node had written by then.
         """
         self._engine.run(self._engine.restart(kill=kill))
 

@@ -17,6 +17,7 @@ from warren.server.socket_link import SocketLink
 from warren.session.watch import next_look_ns, restart_check
 from warren.testing.clock import VirtualClock, VirtualLoop
 from warren.testing.errors import StoppedError
+from warren.testing.files import DirectLanes, MemoryFiles
 from warren.testing.log import KeptLog
 from warren.testing.metadata import KeptMetadata
 
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
 from warren.vhost.change import Change
 
 T = TypeVar("T")
+
+# Octets of the journal until what is left of it goes into segments: all of it is memory here.
+JOURNAL_KEPT: Final = 8 * 1024 * 1024
 
 # How long an answer of the loop may take: far above everything but a deadlock.
 ANSWER_S_MAX: Final = 60.0
@@ -45,6 +49,7 @@ class Engine:
         self.loop.set_exception_handler(self.log.on_loop_error)
         self._held_ports = held_ports
         self._metadata = KeptMetadata()
+        self._files = MemoryFiles()
         self._node: Node | None = None
         self._closing = self.loop.create_future()
         self._advancing = asyncio.Lock()
@@ -125,9 +130,21 @@ class Engine:
         for task in asyncio.all_tasks(loop):
             task.cancel()
         loop.run_until_complete(loop.shutdown_asyncgens())
+        loop.run_until_complete(loop.shutdown_default_executor())
 
     async def _start_node(self) -> None:
-        node = Node(self.settings, self.loop, self.clock, self.log, store=self._metadata)
+        node = Node(
+            self.settings,
+            self.loop,
+            self.clock,
+            self.log,
+            store=self._metadata,
+            files=self._files,
+            lanes=DirectLanes,
+        )
+        storage = node.broker.turn.storage
+        if storage is not None:
+            storage.persistence.kept = JOURNAL_KEPT
         await node.start()
         self._node = node
 
@@ -147,6 +164,9 @@ class Engine:
 
     async def restart(self, *, kill: bool) -> None:
         """End the node and start another one on the same ports."""
+        if kill:
+            # The disk as it is at this moment: what the node does on its way out is not on it.
+            self._files = self._files.copy()
         await self._end_node(kill=kill)
         await self._start_node()
 

@@ -139,7 +139,7 @@ def test_restart_on_the_same_port(warren_broker: Broker) -> None:
 
 
 def test_what_is_durable_survives_a_restart(warren_broker: Broker) -> None:
-    """As on a disk: topology and users; not what is transient, and no messages yet."""
+    """As on a disk: topology, users and messages; not what is transient."""
     place = warren_broker.vhost("place")
     warren_broker.add_user("bob", "secret", tags=("monitoring",), vhost="place")
     place.declare_exchange("events", "topic", durable=True)
@@ -147,12 +147,55 @@ def test_what_is_durable_survives_a_restart(warren_broker: Broker) -> None:
     place.declare_queue("gone")
     place.bind("kept", "events", "order.*")
     place.publish("x", "kept", delivery_mode=2)
+    place.publish("lost", "kept")
     warren_broker.restart(kill=True)
     assert [one.name for one in place.queues()] == ["kept"]
-    assert place.ready("kept") == 0
+    assert place.ready("kept") == 1
     assert place.publish("y", "order.new", exchange="events")
     with connect(warren_broker, vhost="place", user="bob", password="secret") as client:
-        assert client.channel().get("kept").body == b"y"
+        channel = client.channel()
+        assert [channel.get("kept").body for _ in range(2)] == [b"x", b"y"]
+
+
+@pytest.mark.parametrize("kill", [False, True])
+def test_messages_are_there_again(warren_broker: Broker, kill: bool) -> None:
+    warren_broker.declare_queue("q", durable=True)
+    arguments: dict[str, object] = {"x-delayed-type": "fanout"}
+    warren_broker.declare_exchange("later", "x-delayed-message", durable=True, arguments=arguments)
+    warren_broker.bind("q", "later", "")
+    with connect(warren_broker) as client:
+        channel = client.channel()
+        channel.confirm_select()
+        for number in range(3000):
+            channel.publish(b"%d" % number, routing_key="q", delivery_mode=2)
+        headers = {"x-delay": 60_000}
+        channel.publish(b"held", exchange="later", delivery_mode=2, headers=headers)
+        channel.wait_confirms(3001)
+        channel.consume("q")
+        for number in range(10):
+            tag = channel.recv_delivery(body=b"%d" % number).delivery_tag
+        channel.ack(tag, multiple=True)
+        channel.recv_delivery(body=b"10")
+        warren_broker.settle()
+    warren_broker.restart(kill=kill)
+    warren_broker.restart(kill=kill)
+    assert warren_broker.ready("q") == 2990
+    with connect(warren_broker) as client:
+        channel = client.channel()
+        first = channel.get("q", no_ack=True)
+        assert (first.body, first.redelivered) == (b"10", True)
+        for number in range(11, 3000):
+            assert channel.get("q", no_ack=True).body == b"%d" % number
+        warren_broker.clock.advance(61)
+        assert channel.get("q", no_ack=True).body == b"held"
+
+
+def test_a_broker_of_its_own_begins_empty() -> None:
+    for _ in range(2):
+        with Broker() as broker:
+            assert broker.queues() == []
+            broker.declare_queue("q", durable=True)
+            broker.publish("x", "q", delivery_mode=2)
 
 
 def test_commands_of_the_control_interface(warren_broker: Broker) -> None:

@@ -92,6 +92,7 @@ def test_the_helpers_leave_no_trace(warren_broker: Broker) -> None:
     assert warren_broker.connections() == []
     names = [one.name for one in warren_broker.log()]
     assert names == [
+        "store.recovered",
         "metadata.restored",
         "memory.limit_set",
         "listener.started",
