@@ -50,7 +50,8 @@ def publish(broker: Broker, queue: str, messages: int, *, durable: bool) -> floa
     arguments = b"\0\0" + frame.short_string("") + frame.short_string(queue) + b"\0"
     method = frame.method(1, frame.PUBLISH, arguments)
     mode = 2 if durable else 1
-    properties = struct.pack(">HHQHB", 60, 0, SIZE, 0x1080, mode) + frame.short_string("0" * KEY_SIZE)
+    properties = struct.pack(">HHQHB", 60, 0, SIZE, 0x1080, mode)
+    properties += frame.short_string("0" * KEY_SIZE)
     header = frame.frame(frame.HEADER, 1, properties)
     one = method + header + frame.frame(frame.BODY, 1, bytes(SIZE))
     batch = bytearray(one * BATCH)

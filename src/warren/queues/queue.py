@@ -152,9 +152,8 @@ class Queue(QueueRef):
         self.dropped_count: i64 = 0
         self.over_limit_count: i64 = 0
         self.refused_count: i64 = 0
-        # What tells duplicates here, and how many there were.
-        self.deduplication: Deduplication | None = None
         self.deduplicated_count: i64 = 0
+        self.deduplication: Deduplication | None = None
         # Stored messages that could not be read.
         self.lost_count: i64 = 0
         self.purge_count: i64 = 0
