@@ -8,6 +8,7 @@ is in its durable queues again.
 
 import os
 from dataclasses import replace
+from random import Random
 from typing import Any, Final
 
 import pytest
@@ -116,7 +117,7 @@ class StoredQueues(Queues):
     )
     def begin(self, rules: tuple[Rules, ...], bound: Any, limits: Limits, mix: str) -> None:
         self.mix = mix
-        self.come_back(True, limits)
+        self.come_back("stop", limits)
         self.begin_with(rules, bound)
 
     @rule(
@@ -127,21 +128,27 @@ class StoredQueues(Queues):
     def renew(self, name: str, what: tuple[Any, ...], rules: Rules) -> None:
         self.renew_with(name, what, rules)
 
-    @rule(clean=st.booleans(), limits=limits())
-    def come_back(self, clean: bool, limits: Limits) -> None:
-        """The node stops, or is killed, and is started again; everybody connects anew."""
-        if clean:
+    @rule(how=st.sampled_from(("stop", "kill", "power cut")), limits=limits())
+    def come_back(self, how: str, limits: Limits) -> None:
+        """The node stops in order or not, and is started again; everybody connects anew."""
+        if how == "stop":
             for place in range(3):
                 self.do(self.drop, place)
         self.limits = limits
-        self.do(self.restart, clean)
+        self.do(self.restart, how)
         for place in range(3):
             self.peers.append(self.machine.client())
             self.open_all(place)
         self.do(self.consume, WITNESS, GRAVE, "w", True, False, 0)
 
-    def restart(self, clean: bool) -> Apply:
-        self.machine = self.stored.restart(clean=clean, limits=self.limits)
+    def restart(self, how: str) -> Apply:
+        clean = how == "stop"
+        if how == "power cut":
+            # Everything that was told was synced, so nothing else is different.
+            self.number += 1
+            self.machine = self.stored.power_cut(Random(self.number), self.limits)
+        else:
+            self.machine = self.stored.restart(clean=clean, limits=self.limits)
         self.peers = []
         self.machine.turn()
         return lambda model: model.restart(clean=clean)
