@@ -40,9 +40,7 @@ def test_who_waits_and_how_long_in_all(start_broker: StartBroker) -> None:
         (step,) = site.get("/api/why")["steps"]
         assert (step["reason"], step["state"]) == ("memory_alarm", "blocked")
         text = site.ask("GET", "/metrics", login=None, port=site.metrics_port).body.decode()
-        found = dict(
-            line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#")
-        )
+        found = dict(line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#"))
         assert found['warren_waits{reason="memory_alarm"}'] == "1"
         for reason in Reason:
             assert float(found[f'warren_wait_seconds_total{{reason="{reason.value}"}}']) >= 0

@@ -90,10 +90,11 @@ class TurnLanes:
             error = failure
         job.done(error)
 
-    def close(self) -> None:
+    def close(self) -> bool:
         """What was not done never is."""
         self.order.clear()
         self.lanes.clear()
+        return True
 
 
 class Notebook:
@@ -205,8 +206,7 @@ class StoredMachine(Machine):
                 journal_pending_bytes_max=limits.pending_max,
             ),
         )
-        self.messages = MessageStore(node, self.files)  # type: ignore[arg-type]
-        self.messages.lanes = self.lanes  # type: ignore[assignment]
+        self.messages = MessageStore(node, self.files, lambda files, call: self.lanes)  # type: ignore[arg-type]
         changes = self.messages.open(self.notebook.changes())
         storage = self.broker.turn.storage
         assert storage is not None

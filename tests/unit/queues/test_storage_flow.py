@@ -31,7 +31,7 @@ def slow_machine(limits: Limits | None = None) -> StoredMachine:
     machine = StoredMachine(limits=limits or Limits(pending_max=100 * KIB))
     lanes = SlowLanes(machine.files, 0)
     machine.lanes = lanes
-    machine.messages.lanes = lanes  # type: ignore[assignment]
+    machine.messages.lanes = lanes
     machine.storage.persistence.lanes = lanes
     machine.storage.pages.lanes = lanes
     return machine
