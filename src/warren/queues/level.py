@@ -5,13 +5,15 @@ sequence ids of the queue; each has an index of its own in the store (storage PQ
 handed back finds its old place (PQ-3), and what is on the disk is found by priority.
 """
 
-from typing import final
+from typing import final, TYPE_CHECKING
 
 from mypy_extensions import i64
 
 from warren.queues.backlog import Backlog, Returned, ReturnedMessage
 from warren.queues.message import Message
-from warren.store.index import QueueIndex
+
+if TYPE_CHECKING:
+    from warren.store.index import QueueIndex
 
 
 @final

@@ -7,7 +7,6 @@ is flushed with one system call. So a turn costs one send per peer, however many
 
 import asyncio
 import traceback
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, final
 
 from mypy_extensions import i64, mypyc_attr
@@ -18,6 +17,7 @@ from warren.session import RUNNING
 from warren.vhost import Broker
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from warren.session import Connection
 
 # Links are looked at by the clock in turns: each one every `TICK_SLOTS` x `TICK_S`.

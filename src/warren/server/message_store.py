@@ -22,7 +22,6 @@ from warren.queues.storage import KEYS_LEVEL, LEVEL_BITS, Storage
 from warren.server.commits import NotStoredError
 from warren.server.view import HealthCheck, HealthReason
 from warren.store.commit import JournalEnd
-from warren.store.index import QueueIndex
 from warren.store.journal import Waiter
 from warren.store.pages import FOLDER as PAGE_FOLDER
 from warren.store.pages import Pages
@@ -33,6 +32,7 @@ from warren.vhost.change import Change, ExchangePut, QueuePut, decoded
 from warren.vhost.metadata import has_incarnation
 
 if TYPE_CHECKING:
+    from warren.store.index import QueueIndex
     from warren.core.seam import Files, Job
     from warren.server.node import Node
     from warren.vhost import Broker

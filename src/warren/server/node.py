@@ -14,8 +14,7 @@ call drops at once.
 
 import asyncio
 import gc
-from collections.abc import Sequence
-from typing import Final, Protocol, final
+from typing import Final, Protocol, final, TYPE_CHECKING
 
 import warren
 from warren.core import AmqpError, Clock, reply
@@ -49,7 +48,10 @@ from warren.server.tls import Tls
 from warren.session import SessionSettings
 from warren.session.handshake import SERVER_CAPABILITIES
 from warren.vhost import Broker
-from warren.vhost.change import Change
+
+if TYPE_CHECKING:
+    from warren.vhost.change import Change
+    from collections.abc import Sequence
 
 # How long clients have to answer the close of a stopping node.
 STOP_WAIT_S: Final = 3.0
