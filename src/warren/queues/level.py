@@ -5,7 +5,7 @@ sequence ids of the queue; each has an index of its own in the store (storage PQ
 handed back finds its old place (PQ-3), and what is on the disk is found by priority.
 """
 
-from typing import final, TYPE_CHECKING
+from typing import TYPE_CHECKING, final
 
 from mypy_extensions import i64
 

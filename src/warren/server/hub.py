@@ -18,6 +18,7 @@ from warren.vhost import Broker
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
     from warren.session import Connection
 
 # Links are looked at by the clock in turns: each one every `TICK_SLOTS` x `TICK_S`.

@@ -32,9 +32,9 @@ from warren.vhost.change import Change, ExchangePut, QueuePut, decoded
 from warren.vhost.metadata import has_incarnation
 
 if TYPE_CHECKING:
-    from warren.store.index import QueueIndex
     from warren.core.seam import Files, Job
     from warren.server.node import Node
+    from warren.store.index import QueueIndex
     from warren.vhost import Broker
 
 Call = Callable[[Callable[[Exception | None], None], Exception | None], object]

@@ -14,7 +14,7 @@ call drops at once.
 
 import asyncio
 import gc
-from typing import Final, Protocol, final, TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, Protocol, final
 
 import warren
 from warren.core import AmqpError, Clock, reply
@@ -50,8 +50,9 @@ from warren.session.handshake import SERVER_CAPABILITIES
 from warren.vhost import Broker
 
 if TYPE_CHECKING:
-    from warren.vhost.change import Change
     from collections.abc import Sequence
+
+    from warren.vhost.change import Change
 
 # How long clients have to answer the close of a stopping node.
 STOP_WAIT_S: Final = 3.0
