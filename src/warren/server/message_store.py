@@ -19,6 +19,7 @@ from warren.queues.backlog import HERE, Backlog
 from warren.queues.memory_share import MemoryShare
 from warren.queues.queue import Queue
 from warren.queues.storage import KEYS_LEVEL, LEVEL_BITS, Storage
+from warren.runtime.lanes import ThreadLanes
 from warren.server.commits import NotStoredError
 from warren.server.view import HealthCheck, HealthReason
 from warren.store.commit import JournalEnd
@@ -82,7 +83,7 @@ class Told(Waiter):
 class MessageStore:
     """The `Owner` of the persistence layer."""
 
-    def __init__(self, node: "Node", files: "Files", lanes: "MakeLanes") -> None:
+    def __init__(self, node: "Node", files: "Files", lanes: "MakeLanes" = ThreadLanes) -> None:
         self.node = node
         self.files = files
         self.lanes = lanes(files, self._call)
