@@ -53,6 +53,7 @@ def test_a_duplicate_is_confirmed_and_not_enqueued(channel: Channel) -> None:
     assert bodies(channel, "q") == [b"0", b"1"]
     # The first was consumed: the next is a duplicate all the same.
     send(channel, b"again", "a")
+    channel.wait_confirms(6, first=6)
     assert bodies(channel, "q") == []
 
 

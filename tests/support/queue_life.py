@@ -42,11 +42,6 @@ class Safe(Waiter):
 
 
 @final
-class Reader(ConsumerOwner):
-    """Waits for messages that are on the disk."""
-
-
-@final
 class Life:
     def __init__(
         self,
@@ -140,7 +135,7 @@ class Life:
             if got is not None:
                 found.append(got.message)
                 continue
-            queue.wait_here(Reader())
+            queue.wait_here(ConsumerOwner())
             self.rest()
         return found
 
