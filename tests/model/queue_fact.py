@@ -156,3 +156,19 @@ class Seen:
     key: str
     properties: dict[str, Any]
     size: int
+
+
+def is_cycle(deaths: tuple[Death, ...], target: str) -> bool:
+    """DL-6: it died in the target before, and was not rejected since."""
+    for death in deaths:
+        if death.reason == "rejected":
+            return False
+        if death.queue == target:
+            return True
+    return False
+
+
+def successor(consumers: list[Consumer]) -> int:
+    """SA-1: the highest priority, then who waits longest."""
+    best = max((each.priority for each in consumers), default=0)
+    return next((each.serial for each in consumers if each.priority == best), 0)

@@ -13,7 +13,18 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any, Final
 
-from tests.model.queue_fact import Consumer, Death, Entry, Letter, Out, Rules, Seen, Where
+from tests.model.queue_fact import (
+    Consumer,
+    Death,
+    Entry,
+    Letter,
+    Out,
+    Rules,
+    Seen,
+    Where,
+    is_cycle,
+    successor,
+)
 from tests.model.queue_state import Channel, Queue
 
 MS: Final = 1_000_000
@@ -570,22 +581,6 @@ class Model:
     def is_there(self, out: Out) -> bool:
         queue = self.queues.get(out.queue)
         return queue is not None and queue.incarnation == out.incarnation
-
-
-def successor(consumers: list[Consumer]) -> int:
-    """SA-1: the highest priority, then who waits longest."""
-    best = max((each.priority for each in consumers), default=0)
-    return next((each.serial for each in consumers if each.priority == best), 0)
-
-
-def is_cycle(deaths: tuple[Death, ...], target: str) -> bool:
-    """DL-6: it died in the target before, and was not rejected since."""
-    for death in deaths:
-        if death.reason == "rejected":
-            return False
-        if death.queue == target:
-            return True
-    return False
 
 
 def is_it(seen: Seen, entry: Entry, queue: Queue) -> bool:
