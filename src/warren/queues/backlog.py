@@ -173,6 +173,8 @@ class Backlog:
         if index == len(head.items):
             following = head.next
             if following is not None:
+                # Whoever still looks at it holds this block only, and not a chain of them.
+                head.next = None
                 self.head = following
                 index = 0
         self.head_index = index
@@ -280,6 +282,7 @@ class Backlog:
         before.kept += block.kept
         before.last = block.last
         before.next = block.next
+        block.next = None
         if self.tail is block:
             self.tail = before
         self.outs -= 1
@@ -329,6 +332,7 @@ class Backlog:
     def _unlink(self, before: Block | None, block: Block) -> None:
         self.outs -= 1
         following = block.next
+        block.next = None
         if before is not None:
             before.next = following
             if following is None:

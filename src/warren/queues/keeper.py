@@ -4,7 +4,7 @@ The vhost implements this; queues know neither exchanges nor each other. A `Witn
 it could not see otherwise while it reads a queue in slices.
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, final
 
 from mypy_extensions import i64, mypyc_attr
 
@@ -32,7 +32,9 @@ class QueueKeeper:
         """A queue that is traced has handed a message out (O-10.1)."""
 
 
-@mypyc_attr(allow_interpreted_subclasses=True)
+@final
 class Witness:
-    def on_requeue(self, deliveries: "list[Delivery]") -> None:
-        """These come back to the queue now."""
+    """What has come back to a queue since its owner looked; final, and so no class of a reader's."""
+
+    def __init__(self) -> None:
+        self.returned: list[Delivery] = []

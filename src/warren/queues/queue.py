@@ -602,7 +602,7 @@ class Queue(QueueRef):
             return
         self.unacked_count -= len(deliveries)
         for witness in self.witnesses:
-            witness.on_requeue(deliveries)
+            witness.returned.extend(deliveries)
         ruled = self.ruled
         if ruled is not None:
             ruled.requeue(deliveries)

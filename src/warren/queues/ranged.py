@@ -154,11 +154,10 @@ def stable_of(queue: "Queue") -> int:
 
 
 @final
-class RangeRead(Witness):
+class RangeRead:
     def __init__(
         self, queue: "Queue", wanted: Range, channels: "Callable[[], Iterable[list[Delivery]]]"
     ) -> None:
-        super().__init__()
         self.queue = queue
         self.wanted = wanted
         # What all channels hold, of any queue, a slice at a time.
@@ -173,6 +172,7 @@ class RangeRead(Witness):
         # A job on the disk is under way; `wake` is called at its end.
         self.waiting = False
         self.wake: Callable[[], None] = _nobody
+        self._witness = Witness()
         self._levels = levels_of(queue)
         self._purges = int(queue.purge_count)
         self._stored: dict[int, tuple[Publish, LevelView]] = {}
@@ -190,6 +190,7 @@ class RangeRead(Witness):
     def step(self) -> bool:
         """Do one slice; True when the answer is there. `RangeError` if there will be none."""
         for _ in self._steps:
+            self._note_witnessed()
             return False
         return True
 
@@ -201,7 +202,7 @@ class RangeRead(Witness):
         queue = self.queue
         if self.bound <= self.wanted.from_seq:
             return
-        queue.witnesses.append(self)
+        queue.witnesses.append(self._witness)
         try:
             if self.wanted.stored:
                 for level in self._levels:
@@ -212,11 +213,12 @@ class RangeRead(Witness):
                 yield from self._note_returned(level)
             yield from self._walk_channels()
             self._check()
+            self._note_witnessed()
             self._merge()
             if self.wanted.stored:
                 yield from self._find_gaps()
         finally:
-            queue.witnesses.remove(self)
+            queue.witnesses.remove(self._witness)
 
     def _check(self) -> None:
         """Raise if what was read is not the queue any more."""
@@ -301,7 +303,7 @@ class RangeRead(Witness):
             if self._is_full(count, octets):
                 self.bound = min(self.bound, last + 1)
                 return
-            block = block.next
+            block = _after(backlog, block)
             walked += 1 if last < self.wanted.from_seq else PASSED_BLOCKS
             if walked >= SLICE_BLOCKS:
                 walked = 0
@@ -368,7 +370,10 @@ class RangeRead(Witness):
             if begin + SLICE_MESSAGES < len(items):
                 yield
 
-    def on_requeue(self, deliveries: "list[Delivery]") -> None:
+    def _note_witnessed(self) -> None:
+        """Take over what came back since the last slice."""
+        deliveries = self._witness.returned
+        self._witness.returned = []
         for delivery in deliveries:
             self._note(self._came_back, int(delivery.seq), delivery.message)
 
@@ -508,6 +513,18 @@ def _has(level: LevelView, seq: int) -> bool:
 def _expected(index: "QueueIndex", count: int) -> int:
     """About so many octets have this many records."""
     return count * (int(index.live_bytes // max(1, index.live)) + RECORD_OCTETS)
+
+
+def _after(backlog: Backlog, block: Block) -> Block | None:
+    """The next block; the first one if this one has left the chain since it was come to.
+
+    A chain of blocks must never end by its first one being let go of: they are native objects
+    without a header for the collector, and so deep a recursion of deallocations spoils memory.
+    """
+    following = block.next
+    if following is None and block is not backlog.tail and backlog.count > 0:
+        return backlog.head
+    return following
 
 
 def _again_out(paging: "Paging", seq: int) -> bool:

@@ -3,6 +3,8 @@
 from tests.support.machine import Decoder
 from warren.protocol.output import Outbox, Output
 from warren.queues import Consumer, Delivery, Message, Outlet, Queue, Turn
+from warren.queues.backlog import Block
+from warren.queues.ranged import levels_of
 
 BOUND = 1 << 20
 
@@ -19,6 +21,14 @@ class Rig:
         self.outbox = Outbox()
         self.queue = self.another("q")
         self.decoders: dict[int, Decoder] = {}
+
+    def __del__(self) -> None:
+        """Take the chain apart as a turn does: native blocks must not free each other in depth."""
+        for level in levels_of(self.queue):
+            block: Block | None = level.backlog.head
+            while block is not None:
+                following, block.next = block.next, None
+                block = following
 
     def another(self, name: str, *, auto_delete: bool = False) -> Queue:
         return Queue(
