@@ -5,7 +5,8 @@ acknowledgements work for --minutes against an absolute memory limit of --limit 
 far below what the publishers could fill, so the alarm must come and go the whole time. Then the
 consumers take what is left. Unless --paging-ratio says otherwise messages never leave memory, so
 that the alarm is all that protects the node; with 0.5, the default of the broker, they go to the
-disk before, and the alarm need not come. Demanded, and said at the end:
+disk before, and the alarm need not come; nor with --durable or --lazy, where few of them stay in
+memory anyway. Demanded, and said at the end:
 
 - nothing lost, doubled, reordered or spoilt (every message carries its number), all confirmed;
 - the alarm came (without paging), and publishing went on after it each time: no block longer
@@ -63,6 +64,11 @@ def number(result: Mapping[str, object], name: str) -> float:
     return float(cast("float", result[name]))
 
 
+def wants_alarm(args: argparse.Namespace) -> bool:
+    """Whether messages stay in memory, so that nothing but the alarm can help."""
+    return args.paging_ratio > 1 and not args.durable and not args.lazy
+
+
 def judge(result: Mapping[str, object], args: argparse.Namespace) -> list[Finding]:
     """What was demanded, from the result of the load."""
     series = series_of(result)
@@ -89,7 +95,7 @@ def judge(result: Mapping[str, object], args: argparse.Namespace) -> list[Findin
             f"wrong {wrong or 'nothing'}" + (", gave up" if result["timed_out"] else ""),
         ),
         Finding(
-            blocks > 0 or args.paging_ratio <= 1,
+            blocks > 0 or not wants_alarm(args),
             f"blocked {blocks} times, the longest total of one publisher "
             f"{number(result, 'blocked_s'):.1f} s",
         ),

@@ -129,3 +129,11 @@ def test_texts_are_wrapped_and_harmless() -> None:
 def test_what_is_not_listed_is_counted() -> None:
     reply = WhyReply(subject="", steps=(step("a"),), unlisted=1234)
     assert why_text(reply, PLAIN).endswith("and 1,234 more that are counted but not listed")
+
+
+@pytest.mark.rule("CF-14")
+def test_the_bottleneck_is_the_last_line() -> None:
+    reply = WhyReply(subject="", steps=(step("a", "b"),), bottlenecks=("b", "queue '\x1b[2J'"))
+    last = why_text(reply, PLAIN).splitlines()[-1]
+    assert last.startswith("Bottleneck: b, queue '")
+    assert last.isprintable()

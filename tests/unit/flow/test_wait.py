@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from warren.flow import Handle, Kind, Reason, Subject, Wait, WaitBook, explain
-from warren.flow.wait import CHAIN_WAITS_MAX, WORDS
+from warren.flow.wait import CHAIN_WAITS_MAX, ENDED_MAX, LINGER_NS, WORDS
 
 CONNECTION = Subject(Kind.CONNECTION, "127.0.0.1:5000 -> 127.0.0.1:5672")
 CHANNEL = Subject(Kind.CHANNEL, "127.0.0.1:5000 -> 127.0.0.1:5672 (1)")
@@ -157,3 +157,41 @@ def test_queues_of_one_name_in_two_vhosts_are_two_subjects() -> None:
     book = WaitBook()
     book.begin(wait(QUEUE))
     assert book.of(OTHER_QUEUE) == []
+
+
+@pytest.mark.rule("CF-12")
+def test_waits_that_come_and_go_are_told_for_a_while_after_their_end() -> None:
+    book = WaitBook()
+    first, second = wait(CONNECTION, CHANNEL), wait(CHANNEL, QUEUE)
+    third = wait(QUEUE, NODE, Reason.JOURNAL_FULL)
+    for handle in [book.begin(each) for each in (first, second, third)]:
+        book.end(handle, 1_000_000)
+    assert book.chain(CONNECTION) == []
+    now = 4_000_000
+    told = book.chain(CONNECTION, now)
+    assert [(each.reason, each.subject, each.cause) for each in told] == [
+        (each.reason, each.subject, each.cause) for each in (first, second, third)
+    ]
+    assert told[0].detail == "went on 3 ms ago, as it does many times a second"
+    assert book.all_lingering(now) == told
+    # What waits now says so itself, and once.
+    book.begin(third)
+    assert book.chain(QUEUE, now) == [third]
+    assert len(book.all_lingering(now)) == 2
+    assert book.chain(CONNECTION, 1_000_000 + LINGER_NS) == []
+
+
+@pytest.mark.parametrize("reason", [Reason.MEMORY_ALARM, Reason.PUBLISH_RATE])
+def test_what_ends_for_good_is_over(reason: Reason) -> None:
+    book = WaitBook()
+    book.end(book.begin(wait(CONNECTION, NODE, reason)), 1)
+    assert book.chain(CONNECTION, 2) == []
+
+
+def test_few_ended_waits_are_remembered() -> None:
+    book = WaitBook()
+    for number in range(ENDED_MAX + 10):
+        book.end(book.begin(wait(Subject(Kind.CHANNEL, str(number)), QUEUE)), number)
+    told = book.all_lingering(ENDED_MAX + 10)
+    assert len(told) == ENDED_MAX
+    assert told[0].subject.name == "10"
