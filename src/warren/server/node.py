@@ -64,6 +64,9 @@ TAKEN_MIN: Final = 1024 * 1024
 # most every twentieth of the time.
 GIVE_BACK_SHARE: Final = 0.8
 GIVE_BACK_NS: Final = 1_000_000_000
+GIVE_BACK_NS_MAX: Final = 16_000_000_000
+# Less than one in so many octets is not worth it.
+GIVE_BACK_WORTH: Final = 32
 GIVE_BACK_REST: Final = 20
 SET_TEXT: Final = "*** publishers will be blocked until this alarm clears ***"
 # What could not be restored is told one by one up to this many; the number of all is told, too.
@@ -181,6 +184,7 @@ class Node:
         self.giving_back = False
         self.giving_back_ns = 0
         self.give_back_ns = 0
+        self.give_back_rest_ns = GIVE_BACK_NS
 
     def restore(self, store: Store) -> None:
         """Make true what was true when the node ended."""
@@ -272,9 +276,16 @@ class Node:
     def _gave_back(self, done: asyncio.Future[None]) -> None:
         self.giving_back = False
         now_ns = self.clock.monotonic_ns()
-        # It may take a while: then it happens the less often.
+        # It may take a while, and whoever allocates waits for it: then it happens the less often,
+        # and so it does when there was little to be returned.
         took_ns = now_ns - self.giving_back_ns
-        self.give_back_ns = now_ns + max(GIVE_BACK_NS, GIVE_BACK_REST * took_ns)
+        before = self.memory.used
+        freed = before - self.memory.gauge.memory_used()
+        if freed * GIVE_BACK_WORTH >= before or self.broker.alarms.any():
+            self.give_back_rest_ns = GIVE_BACK_NS
+        else:
+            self.give_back_rest_ns = min(2 * self.give_back_rest_ns, GIVE_BACK_NS_MAX)
+        self.give_back_ns = now_ns + max(self.give_back_rest_ns, GIVE_BACK_REST * took_ns)
         if self.beating and not done.cancelled():
             self.tell_edge(self.memory.check())
 
