@@ -47,6 +47,7 @@ LOADS: Final[dict[str, str]] = {
     "disk": DURABLE + "--size 64k --block 512k --producers 2",
 }
 EXPECTED: Final = {"cpu": "channels", "queues": "queues", "disk": "message store"}
+NONE: Final = "none: nothing is in flow"
 INTERVAL_S: Final = 0.2
 # Between two looks: they cost processor time as well.
 LOOK_S: Final = 0.3
@@ -66,6 +67,8 @@ class Seen:
         default_factory=lambda: {kind: Counter() for kind in KINDS}
     )
     samples: int = 0
+    # What each look says by itself.
+    verdicts: Counter[str] = field(default_factory=Counter)
     why: str = ""
     result: dict[str, object] = field(default_factory=dict)
 
@@ -87,6 +90,12 @@ def control(subject: Subject, broker: Broker, words: list[str]) -> str | None:
 def sample(subject: Subject, broker: Broker, seen: Seen) -> None:
     """Count the states of everything once."""
     seen.samples += 1
+    before = {kind: seen.states[kind].copy() for kind in KINDS}
+    look(subject, broker, seen)
+    seen.verdicts[verdict({kind: seen.states[kind] - before[kind] for kind in KINDS})] += 1
+
+
+def look(subject: Subject, broker: Broker, seen: Seen) -> None:
     for kind in KINDS:
         if kind == "channels" and subject.kind == "rabbitmq":
             told = control(subject, broker, ["eval", RABBITMQ_CHANNELS]) or ""
@@ -100,16 +109,22 @@ def sample(subject: Subject, broker: Broker, seen: Seen) -> None:
             seen.states[kind][row["state"]] += 1
 
 
-def verdict(seen: Seen) -> str:
+def most_frequent(seen: Seen) -> str:
+    """What most looks say at which something was in flow: a disk may be busy for a moment."""
+    told = [one for one, _ in seen.verdicts.most_common() if one != NONE]
+    return told[0] if told else NONE
+
+
+def verdict(states: Mapping[str, Counter[str]]) -> str:
     """Where the bottleneck is, by what is in flow."""
-    flowing = {kind: seen.states[kind]["flow"] > 0 for kind in KINDS}
-    if seen.states["connections"]["blocked"]:
+    flowing = {kind: states[kind]["flow"] > 0 for kind in KINDS}
+    if states["connections"]["blocked"]:
         return "an alarm"
     if not any(flowing.values()):
-        return "none: nothing is in flow"
+        return NONE
     if flowing["queues"]:
         return "message store"
-    if seen.states["channels"]["not shown"]:
+    if states["channels"]["not shown"]:
         return "channels or queues: the states of channels are not shown"
     return "queues" if flowing["channels"] else "channels"
 
@@ -173,15 +188,18 @@ def memory_of(seen: Seen) -> list[float]:
     return cast("list[float]", series["rss_mib"])[: len(published)]
 
 
-def tell(name: str, seen: Seen, kind: str) -> None:
+def tell(name: str, seen: Seen, kind: str, *, slow: bool) -> None:
+    expected = EXPECTED["disk" if slow and name != "cpu" else name]
     print(f"{name}: {LOADS[name]}")
     for what, states in seen.states.items():
         shown = ", ".join(f"{state} {count}" for state, count in states.most_common())
         print(f"  {what:<12} {shown or 'none'}  ({seen.samples} looks)")
+    for one, count in seen.verdicts.most_common():
+        print(f"  {count:>3} looks    {one}")
     rate = cast("float", seen.result.get("publish_rate", 0.0))
     held = cast("float", seen.result.get("blocked_s", 0.0))
     print(f"  published    {rate:,.0f}/s, blocked for {held:.1f} s")
-    print(f"  bottleneck   {verdict(seen)} (expected: {EXPECTED[name]})")
+    print(f"  bottleneck   {most_frequent(seen)} (expected: {expected})")
     if kind == "warren":
         indented = seen.why.replace("\n", "\n    ")
         print(f"  warren why\n    {indented}")
@@ -229,7 +247,7 @@ def main() -> int:
     grown = []
     for name in args.loads or list(LOADS):
         seen = run(subject, name, args)
-        tell(name, seen, subject.kind)
+        tell(name, seen, subject.kind, slow=bool(args.slow_disk))
         if args.slow_disk and name != "cpu" and not is_flat(name, seen, args):
             grown.append(name)
     return 1 if grown else 0
