@@ -8,7 +8,9 @@ import pytest
 from tools import flow_load, soak
 from tools.flow_load import Seen
 
-ARGS = argparse.Namespace(limit=300.0, ratio=1.3, pause=1.0)
+ARGS = argparse.Namespace(
+    limit=300.0, ratio=1.3, pause=1.0, paging_ratio=2.0, durable=False, lazy=False
+)
 # Ten values a second.
 STEADY = [float(100 * (at + 1)) for at in range(50)]
 
@@ -76,12 +78,19 @@ def test_each_demand_of_the_soak_can_fail(changes: dict[str, object], which: int
 def test_the_bottleneck_follows_from_what_is_in_flow(
     connections: str, channels: str, queues: str, expected: str
 ) -> None:
-    seen = Seen({
+    states = {
         "connections": Counter({connections: 2}),
         "channels": Counter({channels: 2}),
         "queues": Counter({queues: 1}),
-    })  # fmt: skip
-    assert flow_load.verdict(seen) == expected
+    }
+    assert flow_load.verdict(states) == expected
+
+
+def test_what_most_looks_say_counts() -> None:
+    seen = Seen()
+    assert flow_load.most_frequent(seen) == flow_load.NONE
+    seen.verdicts.update({flow_load.NONE: 9, "queues": 3, "message store": 1})
+    assert flow_load.most_frequent(seen) == "queues"
 
 
 @pytest.mark.parametrize(
