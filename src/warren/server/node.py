@@ -182,6 +182,7 @@ class Node:
         self.beating = False
         # Memory that is free is on its way back to the system; since when, when it may be again.
         self.giving_back = False
+        self.giving: asyncio.Future[None] | None = None
         self.giving_back_ns = 0
         self.give_back_ns = 0
         self.give_back_rest_ns = GIVE_BACK_NS
@@ -270,8 +271,8 @@ class Node:
             return
         self.giving_back = True
         self.giving_back_ns = now_ns
-        done = self.loop.run_in_executor(None, self.memory.gauge.give_back)
-        done.add_done_callback(self._gave_back)
+        self.giving = self.loop.run_in_executor(None, self.memory.gauge.give_back)
+        self.giving.add_done_callback(self._gave_back)
 
     def _gave_back(self, done: asyncio.Future[None]) -> None:
         self.giving_back = False
@@ -386,6 +387,8 @@ class Node:
         finally:
             self.stop_beats()
             self.hub.stop_waking()
+            if self.giving is not None:
+                await asyncio.wait((self.giving,))
             if self.messages is not None:
                 await self.messages.close()
             if self.store is not None:
