@@ -1,8 +1,8 @@
 """A message as all queues share it: property bytes, body bytes and sizes, never framed.
 
-Immutable once published, but for its place in the message store; a rewrite (x-death, CC removal) makes a new `Message` that shares the
-body. `tail` is the deliver method's last two fields (exchange and routing key as short strings),
-ready-made once per route.
+Immutable once published, but for its place in the message store; a rewrite (x-death, CC removal)
+makes a new `Message` that shares the body. `tail` is the deliver method's last two fields (exchange
+and routing key as short strings), ready-made once per route.
 """
 
 from typing import final
