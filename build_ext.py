@@ -124,6 +124,7 @@ COMPILED: Final = (
     "warren.store.compaction",
     "warren.store.index",
     "warren.store.journal",
+    "warren.store.keeping",
     "warren.store.owed",
     "warren.store.pages",
     "warren.store.readable",

@@ -5,6 +5,8 @@ batches were told to be safe. After a crash the store has to be exactly as it wa
 for all queues the same one: the last that was told safe, or the one that was under way. That is all
 of the promises at once: nothing promised is lost or comes back, what was written in one batch is
 there together or not at all, counts are what a walk over the messages gives.
+
+What was settled and is kept (`keeping.py`) is there likewise until the floor has passed it.
 """
 
 from collections import Counter
@@ -56,6 +58,15 @@ class Stored:
     # Where the message store has the body; 0 is nowhere.
     place: int = 0
     settled: int = NEVER
+    # From which batch on it is not kept, either.
+    gone: int = NEVER
+    # It was settled before the history began and may be readable nevertheless.
+    maybe: bool = False
+
+    def settle(self, batch: int, *, kept: bool) -> None:
+        self.settled = batch
+        if not kept:
+            self.gone = batch
 
     def content(self) -> tuple[object, ...]:
         return (
@@ -71,6 +82,26 @@ class QueueModel:
     next_seq: int = 0
     # Deleted, but the metadata may not know of it.
     dropped: bool = False
+    # What is kept from which batch on: from an id to before another.
+    kept: list[tuple[int, int, int]] = field(default_factory=lambda: [(0, 0, 0)])
+
+    def is_kept(self, seq: int) -> bool:
+        return self.kept[-1][1] <= seq < self.kept[-1][2]
+
+    def keep(self, batch: int, floor: int, end: int) -> None:
+        """Another range is kept from this batch on."""
+        begins = self.kept[-1][1] >= self.kept[-1][2]
+        self.kept.append((batch, floor, end))
+        for message in self.messages.values():
+            if begins and message.seq >= floor and message.settled != NEVER:
+                message.maybe = True
+            elif message.settled != NEVER and message.gone == NEVER and message.seq < floor:
+                message.gone = batch
+
+    def kept_at(self, batch: int) -> tuple[int, int]:
+        """What is kept behind a batch; nothing is (0, 0)."""
+        found = [(floor, end) for begin, floor, end in self.kept if begin <= batch][-1]
+        return found if found[0] < found[1] else (0, 0)
 
     def live(self) -> list[Stored]:
         return [message for message in self.messages.values() if message.settled == NEVER]
@@ -80,6 +111,17 @@ class QueueModel:
             message
             for message in self.messages.values()
             if message.entered <= batch < message.settled
+        ]
+
+    def readable_at(self, batch: int, have: "Iterable[int]") -> list[Stored]:
+        """What is live or kept behind a batch; and of these ids, what may be."""
+        floor, end = self.kept_at(batch)
+        seen = set(have)
+        return [
+            message
+            for message in self.messages.values()
+            if message.entered <= batch < message.gone
+            or (message.maybe and message.seq in seen and floor <= message.seq < end)
         ]
 
 
@@ -108,9 +150,18 @@ class Model:
         self.queues = {ident: self.queues[ident] for ident in known}
         for queue in self.queues.values():
             queue.dropped = False
-            queue.messages = {message.seq: message for message in queue.at(batch)}
+            queue.messages = {
+                message.seq: message
+                for message in queue.messages.values()
+                if message.entered <= batch < message.gone or message.maybe
+            }
             for message in queue.messages.values():
-                message.settled = NEVER
+                if message.entered <= batch < message.settled:
+                    message.settled = NEVER
+                    message.maybe = False
+                if message.entered <= batch < message.gone:
+                    message.gone = NEVER
+            queue.kept = [(0, *queue.kept_at(batch))]
         self.stopping = None
         self.stopped = False
 
@@ -153,13 +204,19 @@ class Store:
         persistence.state.rewrite_min = rewrite_min
         return persistence
 
-    def read_all(self, index: QueueIndex, most: int) -> list[Publish]:
-        """All live messages of a queue, in the order in which they are read."""
+    def read_all(
+        self, index: QueueIndex, most: int, *, history: bool = False
+    ) -> list[Publish]:
+        """All live messages of a queue, or also those kept, in the order of reading."""
         records: list[Publish] = []
         ended: list[tuple[Reading, Exception | None]] = []
         seq = 0
         while self.persistence.read(
-            index, seq, lambda reading, error: ended.append((reading, error)), most
+            index,
+            seq,
+            lambda reading, error: ended.append((reading, error)),
+            most,
+            history=history,
         ):
             self.direct.run()
             reading, error = ended.pop()
@@ -188,12 +245,15 @@ def verify(store: Store, model: Model, most: int = 4096, *, again: bool = False)
     assert found.damages == [], found.damages
     assert not found.damaged
     seen: dict[int, list[Publish]] = {}
+    kept: dict[int, list[Publish]] = {}
     for ident, index in store.persistence.indexes.items():
         seen[ident] = store.read_all(index, most)
+        if index.kept_from < index.kept_to:
+            kept[ident] = store.read_all(index, max(most, 4096), history=True)
     candidates = range(model.safe, max(model.safe, model.sealed) + 1)
     problems: list[str] = []
     for batch in candidates:
-        problem = _compare(store, model, seen, batch)
+        problem = _compare(store, model, seen, batch) or _compare_kept(store, model, kept, batch)
         if not problem:
             break
         problems.append(f"behind batch {batch}: {problem}")
@@ -234,6 +294,28 @@ def _compare(store: Store, model: Model, seen: dict[int, list[Publish]], batch: 
     return ""
 
 
+def _compare_kept(
+    store: Store, model: Model, seen: dict[int, list[Publish]], batch: int
+) -> str:
+    for ident, index in store.persistence.indexes.items():
+        kept = int(index.kept_from), int(index.kept_to)
+        want_kept = model.queues[ident].kept_at(batch)
+        if (kept if kept[0] < kept[1] else (0, 0)) != want_kept:
+            return f"queue {ident}: {kept} are kept and not {want_kept}"
+    for ident, records in seen.items():
+        have = [int(record.seq) for record in records]
+        expected = model.queues[ident].readable_at(batch, have)
+        want = [message.seq for message in expected]
+        if have != want:
+            lost = sorted(set(want) - set(have))
+            back = sorted(set(have) - set(want))
+            return f"queue {ident}: of the history lost {lost}, back {back}"
+        for record, message in zip(records, expected, strict=True):
+            if content_of(record) != message.content():
+                return f"queue {ident}: message {message.seq} of the history has other octets"
+    return ""
+
+
 @final
 class References(RecordSink):
     """The places that records of a queue refer to, whatever is known of them otherwise."""
@@ -246,7 +328,10 @@ class References(RecordSink):
     def on_publish(self, queue: int, seq: int, position: int, size: int, data: bytes) -> None:
         segment = self.index.segments.get(seq >> SEGMENT_SHIFT)
         place = int(place_at(data, position))
-        if segment is not None and not segment.is_settled(seq) and place:
+        if segment is None or not place:
+            return
+        kept = self.index.is_kept(seq) and segment.is_stored(seq)
+        if kept or not segment.is_settled(seq):
             assert segment.is_stored(seq)
             self.places[place] += 1
             self.stored += 1
@@ -259,7 +344,7 @@ def count_references(store: Store) -> Counter[int]:
     for ident, index in (*store.persistence.indexes.items(), *store.recovery.orphans.items()):
         sink = References(index, places)
         for number, segment in index.segments.items():
-            if segment.live == 0:
+            if segment.live == 0 and not index.keeps(segment):
                 continue
             for at in range(0, len(segment.chunks), 4):
                 offset, size = int(segment.chunks[at + 2]), int(segment.chunks[at + 3])

@@ -14,7 +14,17 @@ from typing import Final, final
 
 from tests.support.sim_files import SimFiles
 from tests.support.sim_lanes import SimLanes
-from tests.support.store_model import Model, QueueModel, Store, Stored, content_of, drain, verify
+from tests.support.store_model import (
+    NEVER,
+    Model,
+    QueueModel,
+    Store,
+    Stored,
+    content_of,
+    drain,
+    verify,
+)
+from warren.store import keeping
 from warren.store.body_file import body_path
 from warren.store.index import QueueIndex
 from warren.store.journal import Waiter
@@ -41,6 +51,8 @@ class Options:
     # Of the message store: what is too large to be embedded, and when a file is full.
     embed_below: int
     body_file_size: int
+    # How often a queue begins with a history.
+    history: float = 0.0
 
     @classmethod
     def draw(cls, random: Random) -> "Options":
@@ -55,6 +67,7 @@ class Options:
             failures=random.choice((0.0, 0.0, 0.0, 0.002, 0.01)),
             embed_below=random.choice((0, 50, 500, 4096, 1 << 40)),
             body_file_size=random.choice((100, 700, 3000, 50000)),
+            history=random.choice((0.0, 0.2, 0.7)),
         )
 
 
@@ -108,6 +121,7 @@ class Workload:
         self.persistence.journal.wait(self.promise)
         self.dropped: list[int] = []
         self.reads = 0
+        self.kept_reads = 0
 
     # -- what happens ----------------------------------------------------------------------------
 
@@ -132,8 +146,18 @@ class Workload:
 
     def _follow(self) -> None:
         """Hear of the batch that is open now; the layer writes records of its own, too."""
+        self.note_floors()
         self.model.sealed = int(self.persistence.journal.batch.number) - 1
         self.persistence.journal.wait(self.promise)
+
+    def note_floors(self) -> None:
+        """Hear of what is kept now: floors rise in the background."""
+        for ident, queue in self.model.queues.items():
+            index = self.persistence.indexes.get(ident) or self.persistence.leaving.get(ident)
+            if index is not None:
+                kept = int(index.kept_from), int(index.kept_to)
+                if queue.kept[-1][1:] != kept:
+                    queue.keep(int(index.batch), *kept)
 
     def act(self) -> None:
         queues = [queue for queue in self.model.queues.values() if not queue.dropped]
@@ -141,7 +165,12 @@ class Workload:
             self.model.queues[self.model.next_ident] = QueueModel(self.model.next_ident)
             queues.append(self.model.queues[self.model.next_ident])
             self.model.next_ident += 1
+            if self.random.random() < self.options.history:
+                self.keep(queues[-1])
         queue = self.random.choice(queues)
+        if self.options.history and self.random.random() < 0.15:
+            self.act_kept(queue)
+            return
         choice = self.random.random()
         if choice < 0.5:
             for _ in range(self.random.choice((1, 1, 2, 8))):
@@ -236,10 +265,8 @@ class Workload:
             assert self.publish(queue, message.body, place) == place or not place
 
     def _settle(self, queue: QueueModel, message: Stored) -> None:
-        self._index(queue).settle(message.seq, len(message.body))
-        if message.place:
-            self.persistence.bodies.release(message.place)
-        message.settled = self._now()
+        self._index(queue).finish(message.seq, len(message.body), message.place)
+        message.settle(self._now(), kept=queue.is_kept(message.seq))
 
     def settle(self, queue: QueueModel) -> None:
         live = queue.live()
@@ -268,13 +295,70 @@ class Workload:
             gone = [message for message in live if message.seq >= first]
             self._index(queue).settle_from(first, sum(len(message.body) for message in gone))
             for message in gone:
-                message.settled = self._now()
+                message.settle(self._now(), kept=queue.is_kept(message.seq))
 
     def drop(self, queue: QueueModel) -> None:
         if queue.ident in self.persistence.indexes:
             self.persistence.drop(self._index(queue))
             queue.dropped = True
             self.dropped.append(queue.ident)
+
+    def keep(self, queue: QueueModel) -> None:
+        """Begin or end a history."""
+        index = self._index(queue)
+        if index.kept_from >= index.kept_to:
+            keeping.begin(index)
+        else:
+            keeping.end(index)
+            self.persistence.lift(index, index.kept_to)
+        self.note_floors()
+
+    def lift(self, queue: QueueModel) -> None:
+        """Have the floor rise to some id."""
+        index = self._index(queue)
+        begin, end = int(index.kept_from), min(int(index.kept_to), queue.next_seq)
+        if begin < end:
+            seqs = [seq for seq in queue.messages if begin < seq <= end]
+            floor = self.random.choice((begin + 1, end, *seqs[: 1 + len(seqs) // 2]))
+            self.persistence.lift(index, floor)
+
+    def act_kept(self, queue: QueueModel) -> None:
+        choice = self.random.random()
+        if choice < 0.4:
+            self.lift(queue)
+        elif choice < 0.85:
+            self.read_kept(queue)
+        else:
+            self.keep(queue)
+
+    def read_kept(self, queue: QueueModel) -> None:
+        """Read what is live or kept."""
+        index = self._index(queue)
+        seqs = list(queue.messages)
+        seq = self.random.choice((0, *seqs))
+
+        def ended(reading: Reading, error: Exception | None) -> None:
+            if error is not None:
+                assert isinstance(error, OSError), error
+                return
+            records = reading.records()
+            assert not reading.lost, (reading.lost, reading.problem)
+            if reading.moved or queue.dropped:
+                return
+            begin, end = int(reading.seq), int(reading.next_seq)
+            have = [int(record.seq) for record in records]
+            want = [
+                message.content()
+                for message in queue.readable_at(NEVER - 1, have)
+                if begin <= message.seq < end
+            ]
+            assert [content_of(record) for record in records] == want, (
+                have,
+                [(m.seq, m.settled, m.gone, m.maybe) for m in queue.messages.values()],
+            )
+            self.kept_reads += 1
+
+        self.persistence.read(index, seq, ended, self.options.most, history=True)
 
     def read(self, queue: QueueModel) -> None:
         """Read from some id on, while everything else goes on."""
@@ -495,6 +579,7 @@ def script(seed: int, *, copies: int, deep: float) -> int:
     work.end_turn()
     work.settle_down()
     script_bodies(work, queues[:2])
+    script_history(work, queues[:2])
     assert work.persistence.state.end.number > 1, "the state log was never written anew"
     assert work.persistence.written_bytes > 0
     work.stop()
@@ -542,3 +627,57 @@ def script_bodies(work: Workload, queues: list[QueueModel]) -> None:
     assert all(home.open for home in bodies.homes), "a file without bodies is still there"
     left = [path for path in work.files.paths() if path.endswith(".rdq")]
     assert left == [body_path(int(home.number)) for home in bodies.homes]
+
+
+def script_history(work: Workload, queues: list[QueueModel]) -> None:
+    """What a history does: it is kept, checkpointed, read, let go in parts, ended, and deleted."""
+    bodies = work.persistence.bodies
+    body = b"kept" * 100
+    for queue in queues:
+        work.publish(queue)
+        work.keep(queue)
+        for _ in range(3):
+            place = work.publish(queue, body)
+            work.publish(queue)
+            work.publish(queue, body, place)
+            work.end_turn()
+            work.settle_down()
+        for message in queue.live():
+            work._settle(queue, message)
+            work.end_turn()
+        work.settle_down()
+        work.read_kept(queue)
+        work.settle_down()
+    assert work.kept_reads == len(queues)
+    assert bodies.valid > 0
+    first = queues[0]
+    index = work.persistence.open(first.ident)
+    assert index.live == 0
+    seqs = sorted(message.seq for message in first.messages.values() if message.gone == NEVER)
+    for seq in (seqs[2], seqs[5] + 1):
+        work.persistence.lift(index, seq)
+        work.end_turn()
+        work.settle_down()
+        assert index.kept_from == seq
+        work.read_kept(first)
+        work.settle_down()
+    work.publish(first, body)
+    work.keep(first)
+    work.publish(first, body)
+    work.end_turn()
+    work.settle_down()
+    assert index.kept_from == index.kept_to
+    for message in first.live():
+        work._settle(first, message)
+    work.end_turn()
+    work.settle_down()
+    # The other one is deleted with its history.
+    work.drop(queues[1])
+    work.end_turn()
+    work.settle_down()
+    del work.model.queues[queues[1].ident]
+    work.persistence.forget(queues[1].ident)
+    for _ in range(20):
+        work.end_turn()
+        work.settle_down()
+    assert bodies.valid == 0, "a history is gone, and its bodies are not"

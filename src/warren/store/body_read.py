@@ -28,8 +28,11 @@ if TYPE_CHECKING:
 class Wanted(RecordSink):
     """The places in records of a queue from an id on, up to so many octets of bodies."""
 
-    def __init__(self, index: "QueueIndex", seq: i64, end: i64, most: i64) -> None:
+    def __init__(
+        self, index: "QueueIndex", seq: i64, end: i64, most: i64, history: bool = False
+    ) -> None:
         self.index = index
+        self.history = history
         self.seq = seq
         # Records from this id on are not wanted (any more).
         self.end = end
@@ -40,7 +43,7 @@ class Wanted(RecordSink):
         if seq < self.seq or seq >= self.end:
             return
         place = place_at(data, position)
-        if place == 0 or not self.index.is_live(seq):
+        if place == 0 or not self._wants(seq):
             return
         if self.left <= 0:
             self.end = seq
@@ -48,6 +51,12 @@ class Wanted(RecordSink):
         wanted = body_size_at(data, position)
         self.places[int(place)] = int(wanted)
         self.left -= wanted
+
+    def _wants(self, seq: i64) -> bool:
+        index = self.index
+        if self.history:
+            return index.is_readable(seq) and index.has_body(seq)
+        return index.is_live(seq)
 
 
 @final

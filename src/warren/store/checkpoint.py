@@ -19,8 +19,9 @@ blocks are lost, and it is planned again without them.
 
 A crash before the batch of step 3 is whole leaves segment files with octets that nobody knows of
 and the journal as it was; a crash after it leaves files that the next start removes. What is
-settled between 1 and 3 was copied for nothing. An id whose record is not live is never copied, so
-a message that is settled before its file is checkpointed is written once, to the journal.
+settled between 1 and 3 was copied for nothing. An id whose record is neither live nor kept is never
+copied, so a message that is settled before its file is checkpointed is written once, to the
+journal, unless its queue has a history.
 """
 
 import zlib
@@ -105,7 +106,7 @@ class QueuePlan:
             self.chunks[-1].close()
 
     def _collect(self, below: int) -> None:
-        """Find the live records with an lsn below this one."""
+        """Find the live and kept records with an lsn below this one."""
         index = self.index
         chunk: ChunkPlan | None = None
         seq: i64 = index.disk_seq
@@ -124,7 +125,7 @@ class QueuePlan:
                 if lsn >= below:
                     self.disk_seq = int(seq)
                     return
-                if lsn > 0 and not segment.is_settled(seq):
+                if lsn > 0 and (not segment.is_settled(seq) or index.is_kept(seq)):
                     if chunk is None or chunk.segment != number or chunk.size >= CHUNK_SIZE:
                         if chunk is not None:
                             chunk.close()
@@ -148,7 +149,7 @@ class QueuePlan:
         index.dropped = []
         for segment in index.segments.values():
             segment.forget_below(self.disk_seq)
-            if segment.live == 0 and segment.size > 0:
+            if segment.live == 0 and segment.size > 0 and not index.keeps(segment):
                 # The queue has not passed it, but what is in it is settled.
                 left.append(segment_path(int(index.ident), int(segment.number)))
                 segment.forget_file()

@@ -21,9 +21,14 @@ by somebody who does not have the places (`settle_from`), they leave the queue a
 where they are, *owed*: neither live nor marked as settled, until `owed.py` has read their records,
 and released and settled them batch by batch. The ranges of such ids are in `owed`.
 
+A queue with a history *keeps* what is settled from the id `kept_from` (its floor) to before
+`kept_to`: it is no message of the queue any more, but its record stays readable, and refers to its
+body, until the floor has passed it (`keeping.py`). Without a history both are equal.
+
 Invariants: the ids of a segment below its `end` that are not marked as settled are live or owed,
-and `live` of the segment counts them; a segment without such ids, and behind which the queue has
-passed, is in `dropped` until the next checkpoint forgets its file (IX-7: never before).
+and `live` of the segment counts them; a segment without such ids and without kept ones, and behind
+which the queue has passed, is in `dropped` until the next checkpoint forgets its file (IX-7: never
+before). What is owed is not kept.
 """
 
 from typing import Final, final
@@ -37,6 +42,8 @@ from warren.store.record import LEAKED, OWED
 SEGMENT_SHIFT: Final = 14
 SEGMENT_ENTRIES: Final = 1 << SEGMENT_SHIFT
 SEGMENT_MASK: Final = SEGMENT_ENTRIES - 1
+# Behind every id.
+FOREVER: Final = 1 << 62
 
 
 @final
@@ -57,6 +64,11 @@ class Segment:
         self.first: i64 = 0
         self.lsns: vec[i64] = vec[i64]()
         self.sizes: vec[i32] = vec[i32]()
+        # For the history: when the first id entered, wall clock in microseconds, 0 is not known;
+        # how many entered from the floor on, and the octets of their records and stored bodies.
+        self.at_us: i64 = 0
+        self.entered: i64 = 0
+        self.octets: i64 = 0
 
     def is_settled(self, seq: i64) -> bool:
         place = seq & SEGMENT_MASK
@@ -72,6 +84,13 @@ class Segment:
         while octet >= len(settled):
             settled = append(settled, u8(0))
         settled[octet] = u8(i64(settled[octet]) | (1 << (place & 7)))
+        self.settled = settled
+
+    def unmark(self, seq: i64) -> None:
+        """An id that was settled is not."""
+        place = seq & SEGMENT_MASK
+        settled = self.settled
+        settled[place >> 3] = u8(i64(settled[place >> 3]) & ~(1 << (place & 7)) & 255)
         self.settled = settled
 
     def is_stored(self, seq: i64) -> bool:
@@ -174,8 +193,14 @@ class QueueIndex:
         self.disk_seq: i64 = 0
         self.live: i64 = 0
         self.live_bytes: i64 = 0
-        # How many have their body in the message store, owed ones included.
+        # How many have their body in the message store, owed and kept ones included.
         self.stored_live: i64 = 0
+        # What is settled from one id to before the other one stays readable.
+        self.kept_from: i64 = 0
+        self.kept_to: i64 = 0
+        # Up to where the floor is to rise; in the line of queues whose floor is to rise.
+        self.floor_wanted: i64 = 0
+        self.passing = False
         # First id and the one behind the last of each range that owes releases, in order.
         self.owed: vec[i64] = vec[i64]()
         # Places of bodies that could not be read, until it is settled that they are lost.
@@ -212,10 +237,13 @@ class QueueIndex:
         if lsn == self.journal.stored_lsn:
             segment.mark_stored(seq)
             self.stored_live += 1
+        if self.kept_from < self.kept_to:
+            segment.entered += 1
+            segment.octets += size + body_size if lsn == self.journal.stored_lsn else size
         self.live += 1
         self.live_bytes += body_size
         self.next_seq = seq + 1
-        self._join_batch()
+        self.join_batch()
 
     def place(self, seq: i64, lsn: i64, size: i64) -> None:
         """Where the record of an id is, of which everything else is known (at a start)."""
@@ -228,7 +256,8 @@ class QueueIndex:
         if seq >= self.next_seq:
             self.enter(seq, lsn, size, body_size)
 
-    def _join_batch(self) -> None:
+    def join_batch(self) -> None:
+        """The open batch has a record of this queue."""
         batch = self.journal.batch
         if self.batch != batch.number:
             self.batch = batch.number
@@ -236,17 +265,18 @@ class QueueIndex:
 
     def _open(self, number: i64) -> Segment:
         before = self.last
-        if before is not None and before.live == 0:
+        if before is not None and before.live == 0 and not self.keeps(before):
             self.leave(before)
         segment = self.segments.get(int(number))
         if segment is None:
             segment = Segment(number)
+            segment.at_us = self.journal.at_us
             self.segments[int(number)] = segment
         self.last = segment
         return segment
 
     def leave(self, segment: Segment) -> None:
-        """Nothing in a segment lives or ever will: its file goes with the next checkpoint."""
+        """Nothing in a segment counts or ever will: its file goes with the next checkpoint."""
         if self.segments.pop(int(segment.number), None) is None:
             return
         if segment.size > 0:
@@ -258,7 +288,7 @@ class QueueIndex:
 
     def finish(self, seq: i64, body_size: i64, place: i64) -> None:
         """A message that may have entered is settled, and its body, if it has one, released."""
-        if self.settle(seq, body_size) and place != 0:
+        if self.settle(seq, body_size) and place != 0 and not self.is_kept(seq):
             self.journal.bodies.release(place)
 
     def settle(self, seq: i64, body_size: i64) -> bool:
@@ -297,11 +327,11 @@ class QueueIndex:
             return False
         segment.mark(seq)
         segment.live -= 1
-        if segment.is_stored(seq):
+        if segment.is_stored(seq) and not self.is_kept(seq):
             self.stored_live -= 1
         if len(self.owed) == 0 or not self.is_owed(seq):
             self.live -= 1
-        if segment.live == 0 and segment is not self.last:
+        if segment.live == 0 and segment is not self.last and not self.keeps(segment):
             self.leave(segment)
         return True
 
@@ -310,7 +340,7 @@ class QueueIndex:
         if self.run_count > 0:
             self.journal.settle(self.ident, self.run_first, self.run_count, self.run_bytes)
             self.run_count = 0
-            self._join_batch()
+            self.join_batch()
 
     def settle_from(self, seq: i64, body_bytes: i64) -> None:
         """All live ids from this one on are settled, so many octets of bodies: a purge.
@@ -329,7 +359,7 @@ class QueueIndex:
             return
         self.live_bytes -= body_bytes
         self.journal.settle(self.ident, seq, self.next_seq - seq, body_bytes, flags)
-        self._join_batch()
+        self.join_batch()
 
     def first_live(self) -> i64:
         """The first live id; the caller knows that there is one."""
@@ -347,7 +377,7 @@ class QueueIndex:
         """Everything in a segment is settled."""
         self.live -= segment.live
         segment.live = 0
-        if segment is not self.last:
+        if segment is not self.last and not self.keeps(segment):
             self.leave(segment)
             return
         count = segment.end - (segment.number << SEGMENT_SHIFT)
@@ -358,12 +388,16 @@ class QueueIndex:
         segment.settled = append(settled, u8((1 << count) - 1))
 
     def _has_stored(self, seq: i64) -> bool:
-        """Whether a live id from this one on has its body in the message store."""
+        """Whether a live id from this one on has a body that goes when it is settled."""
         for segment in self.segments.values():
             if len(segment.stored) > 0 and segment.live > 0:
                 at = max(seq, segment.number << SEGMENT_SHIFT)
                 while at < segment.end:
-                    if segment.is_stored(at) and not segment.is_settled(at):
+                    if (
+                        segment.is_stored(at)
+                        and not segment.is_settled(at)
+                        and not self.is_kept(at)
+                    ):
                         return True
                     at += 1
         return False
@@ -381,6 +415,34 @@ class QueueIndex:
                     seq += 1
             seq = following
         return end
+
+    # -- what is kept ----------------------------------------------------------------------------
+
+    def is_kept(self, seq: i64) -> bool:
+        """Whether this id stays readable when it is settled."""
+        return seq >= self.kept_from and seq < self.kept_to
+
+    def keeps(self, segment: Segment) -> bool:
+        """Whether settled ids of a segment are kept."""
+        return (
+            self.kept_from < self.kept_to
+            and segment.end > self.kept_from
+            and segment.number << SEGMENT_SHIFT < self.kept_to
+        )
+
+    def is_readable(self, seq: i64) -> bool:
+        """Whether this id is live, or was and is kept: whether its record has to be there."""
+        segment = self.segments.get(int(seq >> SEGMENT_SHIFT))
+        if segment is None or seq >= segment.end:
+            return False
+        if segment.is_settled(seq):
+            return seq >= self.kept_from and seq < self.kept_to
+        return len(self.owed) == 0 or not self.is_owed(seq)
+
+    def has_body(self, seq: i64) -> bool:
+        """Whether the message store has a body for this id, if its record says so."""
+        segment = self.segments.get(int(seq >> SEGMENT_SHIFT))
+        return segment is not None and segment.is_stored(seq)
 
     # -- what is owed ----------------------------------------------------------------------------
 
@@ -404,13 +466,28 @@ class QueueIndex:
         return seq
 
     def owe(self, begin: i64, end: i64) -> bool:
-        """The live ones of these leave the queue, but their records stay; True if that is news."""
+        """The live ones of these leave the queue, but their records stay; True if that is news.
+
+        Those that are to be kept are settled at once.
+        """
+        first = max(begin, self.kept_from)
+        stop = min(end, self.kept_to)
+        if first >= stop:
+            return self._owe(begin, end)
+        news = self.replay_settled(first, stop - first)
+        if begin < first and self._owe(begin, first):
+            news = True
+        if stop < end and self._owe(stop, end):
+            news = True
+        return news
+
+    def _owe(self, begin: i64, end: i64) -> bool:
         before = self.live
         for segment in self.segments.values():
-            first = segment.number << SEGMENT_SHIFT
-            seq = max(begin, first)
+            lowest = segment.number << SEGMENT_SHIFT
+            seq = max(begin, lowest)
             stop = min(end, segment.end)
-            if seq == first and stop == segment.end and len(self.owed) == 0:
+            if seq == lowest and stop == segment.end and len(self.owed) == 0:
                 self.live -= segment.live
                 continue
             while seq < stop and segment.live > 0:
@@ -418,19 +495,25 @@ class QueueIndex:
                     self.live -= 1
                 seq += 1
         owed = vec[i64]()
+        behind = vec[i64]()
         at: i64 = 0
         while at < len(self.owed):
             first, last = self.owed[at], self.owed[at + 1]
             at += 2
-            if last < begin or first > end:
+            if last < begin:
                 owed = append(owed, first)
                 owed = append(owed, last)
+            elif first > end:
+                behind = append(behind, first)
+                behind = append(behind, last)
             else:
                 begin = min(begin, first)
                 end = max(end, last)
-        # Ranges end where the queue ended when they were made, so the new one is the last.
         owed = append(owed, begin)
-        self.owed = append(owed, end)
+        owed = append(owed, end)
+        for number in behind:
+            owed = append(owed, number)
+        self.owed = owed
         self.journal.owe(self)
         return self.live < before
 
@@ -447,7 +530,7 @@ class QueueIndex:
                     self.journal.bodies.leaked = True
                     flags = LEAKED
                 self.journal.settle(self.ident, begin, end - begin, 0, flags)
-                self._join_batch()
+                self.join_batch()
         self.trim_owed(end)
 
     def forget_paid(self) -> None:
@@ -517,7 +600,7 @@ class QueueIndex:
             if self.live == 0:
                 self.live_bytes = 0
             self.journal.settle(self.ident, first, last + 1 - first, 0, flags)
-            self._join_batch()
+            self.join_batch()
         return before - self.live
 
     def _release_unread(self, first: i64, last: i64) -> i64:
@@ -528,7 +611,7 @@ class QueueIndex:
             return released
         while first <= last:
             place = i64(unread.pop(int(first), 0))
-            if place != 0 and self.is_live(first):
+            if place != 0 and self.is_live(first) and not self.is_kept(first):
                 self.journal.bodies.release(place)
                 released += 1
             first += 1
@@ -545,6 +628,10 @@ class QueueIndex:
                 lsn = segment.lsns[place]
                 if lsn < end and lsn > 0 and lsn + i64(segment.sizes[place]) > begin:
                     lost += self.lose(first + place, first + place)
+                    # Nor is it kept.
+                    lsns = segment.lsns
+                    lsns[place] = 0
+                    segment.lsns = lsns
                 place += 1
         return lost
 
@@ -561,13 +648,16 @@ class QueueIndex:
 
     # -- places ----------------------------------------------------------------------------------
 
-    def chunk_at(self, seq: i64) -> Chunk | None:
-        """The chunk that has the first record at or after an id, below `disk_seq`."""
+    def chunk_at(self, seq: i64, history: bool = False) -> Chunk | None:
+        """The chunk that has the first record at or after an id, below `disk_seq`.
+
+        Segments without a live message are passed over, unless it is about the history.
+        """
         number = seq >> SEGMENT_SHIFT
         last = (self.disk_seq - 1) >> SEGMENT_SHIFT
         while number <= last:
             segment = self.segments.get(int(number))
-            if segment is not None and segment.live > 0:
+            if segment is not None and (segment.live > 0 or history):
                 found = _find_chunk(segment, seq)
                 if found is not None:
                     return found

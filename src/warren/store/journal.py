@@ -25,6 +25,7 @@ from warren.store.body_store import BodyAppend, BodyStore, Home
 from warren.store.record import (
     STORED,
     STORED_SIZE,
+    write_kept,
     write_publish,
     write_settled,
 )
@@ -101,6 +102,8 @@ class Journal:
         self.stored_lsn: i64 = -1
         # Queues that owe releases to the message store (`index.py`).
         self.owing: deque[QueueIndex] = deque()
+        # When the last message was published, wall clock in microseconds.
+        self.at_us: i64 = 0
 
     def restart(self, number: i64, lsn: i64) -> None:
         """Go on where the stream was found to end."""
@@ -125,6 +128,7 @@ class Journal:
     ) -> i64:
         """Append a publish whose body is embedded; return its lsn."""
         writer = self.writer
+        self.at_us = at_us
         lsn = self.base + len(writer)
         write_publish(
             writer, queue, seq, flags, at_us, expires_us, tail, props, hidden, body_size, traits,
@@ -159,6 +163,7 @@ class Journal:
         """
         self.bodies.hold(place)
         writer = self.writer
+        self.at_us = at_us
         lsn = self.base + len(writer)
         write_publish(
             writer, queue, seq, flags | STORED, at_us, expires_us, tail, props, hidden, body_size,
@@ -180,6 +185,9 @@ class Journal:
 
     def settle(self, queue: i64, seq: i64, count: i64, size: i64, flags: i64 = 0) -> None:
         write_settled(self.writer, queue, seq, count, size, flags)
+
+    def keep(self, queue: i64, begin: i64, end: i64, flags: i64) -> None:
+        write_kept(self.writer, queue, begin, end, flags)
 
     def owe(self, index: "QueueIndex") -> None:
         """The queue has something to release, or is deleted and had."""

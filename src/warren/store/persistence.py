@@ -10,6 +10,7 @@ way. Everything that happens is one of
     much garbage     ->  CompactJob (the same lane)   ->  state batch  ->  files removed
     read             ->  Reading (lane READING)       ->  records
     purge, forget    ->  Reading of what is owed      ->  released and settled
+    lift             ->  Reading of what was kept     ->  released, and the floor raised
 
 A failure of the disk under the journal or a checkpoint *breaks* the layer: nothing is promised any
 more until the node is started again. Only a disk without room passes: the owner hears of it
@@ -23,6 +24,7 @@ from typing import TYPE_CHECKING, Final, Protocol, final
 
 from mypy_extensions import i64
 
+from warren.store import keeping
 from warren.store.body_file import body_path
 from warren.store.checkpoint import CopyJob, QueuePlan
 from warren.store.commit import CommitJob, JournalEnd, journal_path
@@ -31,6 +33,7 @@ from warren.store.full import DiskFullError
 from warren.store.index import QueueIndex
 from warren.store.journal import Batch, Journal
 from warren.store.journal_file import JournalFile
+from warren.store.keeping import Floors
 from warren.store.owed import Owing
 from warren.store.reading import Reading
 from warren.store.segment import queue_folder
@@ -142,6 +145,7 @@ class Persistence:
         self.full = ""
         self.stuck: list[tuple[int, CommitJob | StateJob]] = []
         self.owing = Owing(journal)
+        self.floors = Floors(journal)
         # For `on_idle`: called when nothing is under way.
         self.idle: Callable[[], None] | None = None
         # Called when a checkpoint has made the journal shorter.
@@ -179,6 +183,7 @@ class Persistence:
             # Its bodies in the message store are released first, and its last record says that
             # they are (`owed.py`).
             index.deleted = True
+            keeping.owe(index)
             index.settle_from(0, index.live_bytes)
             self.journal.owe(index)
             return
@@ -207,7 +212,8 @@ class Persistence:
             self._commit()
             return
         self._note_ready()
-        if self.idle is not None and not self.checkpointing and self.owing.reading is None:
+        reading = self.owing.reading or self.floors.reading
+        if self.idle is not None and not self.checkpointing and reading is None:
             idle = self.idle
             self.idle = None
             idle()
@@ -329,9 +335,11 @@ class Persistence:
         seq: i64,
         ended: Callable[[Reading, Exception | None], None],
         most: i64 = READ_SIZE,
+        *,
+        history: bool = False,
     ) -> bool:
-        """Read live records from an id on; False if there is none to be read."""
-        reading = Reading(index, seq, ended)
+        """Read live records from an id on, or also what is kept; False if there is none."""
+        reading = Reading(index, seq, ended, history=history)
         if not reading.plan(self.journal.committed, self.files, most):
             return False
         self.lanes.submit(READING, reading)
@@ -353,6 +361,27 @@ class Persistence:
             if reading is not None:
                 reading.ended = self._on_owed_read
                 self.lanes.submit(READING, reading)
+        if self.floors.waiting and self.floors.reading is None and self.idle is None:
+            reading = self.floors.plan(self.files, READ_SIZE)
+            if reading is not None:
+                reading.ended = self._on_kept_read
+                self.lanes.submit(READING, reading)
+
+    def lift(self, index: QueueIndex, floor: i64) -> None:
+        """What is settled below an id need not be kept any more; `end_turn` has it go."""
+        self.floors.lift(index, floor)
+
+    def _on_kept_read(self, reading: Reading, error: Exception | None) -> None:
+        floors = self.floors
+        if error is not None:
+            floors.drop(reading)
+            self.log.event("error", "store.kept_unread", {"error": str(error)})
+        else:
+            floors.take(reading)
+        if floors.problem:
+            self.log.event("error", "store.kept_damaged", {"problem": floors.problem})
+            floors.problem = ""
+        self.end_turn()
 
     def _on_owed_read(self, reading: Reading, error: Exception | None) -> None:
         owing = self.owing

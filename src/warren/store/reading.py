@@ -9,6 +9,9 @@ Nothing is handed over whose checksum is wrong: that of its chunk in a segment, 
 in the journal. The ids that were to be read and cannot be are in `lost`, and `problem` says why;
 the others are handed over. `QueueIndex.lose` settles those that are lost.
 
+A reading of the *history* is about what is kept, too (`keeping.py`): of a message that was settled
+before the history began there may be a record without a body, which is passed over.
+
 Bodies that are in the message store are read by the same job (`body_read.py`), so that `most` is
 about them, too: `next_seq` is where the next reading begins, and is known when this one has ended.
 """
@@ -24,7 +27,7 @@ from warren.store.body_read import Fetch, Wanted
 from warren.store.commit import journal_path
 from warren.store.index import SEGMENT_SHIFT, QueueIndex
 from warren.store.journal_file import JournalFile
-from warren.store.record import Publish, RecordSink, walk
+from warren.store.record import Publish, RecordSink, place_at, walk
 from warren.store.segment import CHUNK_HEADER, check_chunk, segment_path
 
 if TYPE_CHECKING:
@@ -109,14 +112,21 @@ class JournalSpan:
 class Collector(RecordSink):
     """Takes the records of a chunk that are wanted."""
 
-    def __init__(self, index: QueueIndex, seq: i64, end: i64) -> None:
+    def __init__(self, index: QueueIndex, seq: i64, end: i64, history: bool = False) -> None:
         self.index = index
         self.seq = seq
         self.end = end
+        self.history = history
         self.found: list[Publish] = []
 
     def on_publish(self, queue: i64, seq: i64, position: i64, size: i64, data: bytes) -> None:
-        if seq >= self.seq and seq < self.end and self.index.is_live(seq):
+        if seq < self.seq or seq >= self.end:
+            return
+        index = self.index
+        if not self.history:
+            if index.is_live(seq):
+                self.found.append(Publish(data, position))
+        elif index.is_readable(seq) and (place_at(data, position) == 0 or index.has_body(seq)):
             self.found.append(Publish(data, position))
 
 
@@ -131,11 +141,14 @@ class Reading:
         ended: "Callable[[Reading, Exception | None], None]",
         *,
         owed: bool = False,
+        history: bool = False,
     ) -> None:
         self.index = index
         self.seq = seq
         # It is about what is owed and not about what is live, and without bodies.
         self.owed = owed
+        # It is about what is kept as well.
+        self.history = history
         # Ids below this one have been looked at when the reading is done.
         self.next_seq = seq
         self.most: i64 = 0
@@ -149,7 +162,7 @@ class Reading:
         self.problem = ""
 
     def plan(self, committed: i64, files: list[JournalFile], most: i64) -> bool:
-        """Find what to read; False if nothing that is live and committed is left.
+        """Find what to read; False if nothing that is asked for and committed is left.
 
         `files` are those of the journal, in order.
         """
@@ -171,7 +184,7 @@ class Reading:
         index = self.index
         total: i64 = 0
         while total < most and seq < index.disk_seq:
-            chunk = index.chunk_at(seq)
+            chunk = index.chunk_at(seq, self.history)
             if chunk is None or (total > 0 and total + chunk.size > most):
                 break
             path = segment_path(int(index.ident), int(chunk.segment))
@@ -199,7 +212,9 @@ class Reading:
             lsn = segment.lsn_of(seq)
             if lsn >= committed:
                 break
-            if lsn > 0 and not segment.is_settled(seq):
+            if lsn > 0 and (
+                not segment.is_settled(seq) or (self.history and index.is_kept(seq))
+            ):
                 size = i64(segment.sizes[seq - segment.first])
                 if span is None or lsn >= span.file.end or lsn > end + SPARSE:
                     span = JournalSpan(_file_of(files, int(lsn)), int(lsn))
@@ -257,7 +272,7 @@ class Reading:
 
     def _fetch(self, files: "Files") -> None:
         """Read the bodies that the records do not have, as many as there is room for."""
-        wanted = Wanted(self.index, self.seq, self.next_seq, self.most)
+        wanted = Wanted(self.index, self.seq, self.next_seq, self.most, self.history)
         for chunk in self.chunks:
             if not chunk.problem:
                 walk(chunk.data, CHUNK_HEADER, chunk.size, wanted)
@@ -271,8 +286,8 @@ class Reading:
         self.ended(self, error)
 
     def records(self) -> list[Publish]:
-        """What was read and is still live; then look at `moved` and `lost`."""
-        collector = Collector(self.index, self.seq, self.next_seq)
+        """What was read and is still there; then look at `moved` and `lost`."""
+        collector = Collector(self.index, self.seq, self.next_seq, self.history)
         self.walk(collector)
         return self._with_bodies(collector.found)
 
@@ -308,7 +323,7 @@ class Reading:
 
     def _take_chunk(self, chunk: ChunkSpan, sink: RecordSink) -> bool:
         """Take what is wanted of a chunk; False if what comes from it on is to be asked again."""
-        there = self.index.chunk_at(chunk.seq)
+        there = self.index.chunk_at(chunk.seq, self.history)
         if there is None or there.offset != chunk.offset or there.last != chunk.last:
             # The segment has died meanwhile, and its file may be another one now.
             self.moved = chunk is self.chunks[0]
@@ -352,7 +367,7 @@ class Reading:
 
     def _lose(self, first: int, last: int) -> None:
         for seq in range(first, last + 1):
-            if self.index.is_live(seq):
+            if self.index.is_live(seq) or (self.history and self.index.is_readable(seq)):
                 if self.lost and self.lost[-1][1] == seq - 1:
                     self.lost[-1] = self.lost[-1][0], seq
                 else:

@@ -4,10 +4,11 @@ All numbers are little-endian. A record begins with 24 octets that all kinds sha
 
     offset  size
        0     4    size of the whole record
-       4     1    kind: 1 publish, 2 settled, 5 released, 8 appended
+       4     1    kind: 1 publish, 2 settled, 5 released, 8 appended, 16 kept
        5     1    flags: 1 persistent, 2 the body is in the message store, 4 was handed out before;
                   of settled ones 1: the bodies are still owed to the message store (`index.py`),
-                  2: nobody knows what they referred to there
+                  2: nobody knows what they referred to there; of kept ones 1: their bodies are owed
+                  from now on, 2: nobody knows what those below the floor referred to
        6     2    size of the tail
        8     8    queue (its incarnation: never given twice in a data folder)
       16     8    sequence id, of a run its first
@@ -37,6 +38,12 @@ have the number of a file of it, in place of the sequence id that of a record in
       32     8    released: zero; appended: where in the file the first one is
       40          appended: of each record its size, four octets
 
+*kept* says what of a queue stays readable when it is settled; the sequence id is the floor, and
+everything below it is gone with this record. It goes on with
+
+      24     8    the id before which it is kept; the floor itself when nothing is kept any more
+      32     8    zero
+
 *released*: one reference to each of these bodies is gone. *Appended*: these bodies are in the file,
 and were synced before the batch with this record was written.
 
@@ -54,11 +61,12 @@ PUBLISH: Final = 1
 SETTLED: Final = 2
 RELEASED: Final = 5
 APPENDED: Final = 8
+KEPT: Final = 16
 
 PERSISTENT: Final = 1
 STORED: Final = 2
 AGAIN: Final = 4
-# Flags of settled ones.
+# Flags of settled and of kept ones.
 OWED: Final = 1
 LEAKED: Final = 2
 
@@ -86,6 +94,9 @@ class RecordSink:
 
     def on_leaked(self, queue: i64, seq: i64, position: i64) -> None:
         """So are those that the last call was about, and their bodies are never released."""
+
+    def on_kept(self, queue: i64, floor: i64, end: i64, flags: i64, position: i64) -> None:
+        """The queue keeps what is settled from the floor to before an id, and nothing below it."""
 
     def on_released(self, file: i64, first: i64, count: i64, position: i64) -> None:
         """A reference to each of these bodies is gone."""
@@ -136,6 +147,14 @@ def write_settled(
     write_i64_le(writer, seq)
     write_i64_le(writer, count)
     write_i64_le(writer, size)
+
+
+def write_kept(writer: BytesWriter, queue: i64, floor: i64, end: i64, flags: i64) -> None:
+    write_i64_le(writer, SETTLED_SIZE | (KEPT << 32) | (flags << 40))
+    write_i64_le(writer, queue)
+    write_i64_le(writer, floor)
+    write_i64_le(writer, end)
+    write_i64_le(writer, 0)
 
 
 def write_released(writer: BytesWriter, file: i64, first: i64, count: i64) -> None:
@@ -192,6 +211,9 @@ def walk(data: bytes, pos: i64, end: i64, sink: RecordSink) -> None:
             if count < 0 or size != SETTLED_SIZE + 4 * count:
                 raise RecordError(f"{count} bodies in a record of {size} octets")
             sink.on_appended(queue, seq, count, pos, data)
+        elif kind == KEPT:
+            end_seq = read_i64_le(data, pos + 24)
+            sink.on_kept(queue, seq, end_seq, (word >> 40) & 0xFF, pos)
         else:
             raise RecordError(f"a record of kind {kind}")
         pos += size
@@ -205,6 +227,11 @@ def body_size_at(data: bytes, pos: i64) -> i64:
 def expires_at(data: bytes, pos: i64) -> i64:
     """When the message of the publish record at a position expires; 0 is never."""
     return read_i64_le(data, pos + 32)
+
+
+def at_us_at(data: bytes, pos: i64) -> i64:
+    """When the message of the publish record at a position was published."""
+    return read_i64_le(data, pos + 24)
 
 
 def place_at(data: bytes, pos: i64) -> i64:

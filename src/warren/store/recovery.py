@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, final
 from librt.vecs import vec
 from mypy_extensions import i64
 
+from warren.store import keeping
 from warren.store.batch import (
     BATCH_HEADER,
     FILE_HEADER,
@@ -188,7 +189,7 @@ class Recovery:
                 self.indexes[ident] = index
                 continue
             self.found.forgotten += 1
-            if index.stored_live > 0:
+            if index.stored_live > 0 or index.kept_from < index.kept_to:
                 self.orphans[ident] = index
             else:
                 del self.latest[ident]
@@ -321,7 +322,7 @@ class Recovery:
     def _finish(self, state: StateLog) -> None:
         """After damage count what is really there; have the tables of the message store."""
         leaked = self.bodies.leaked or self.bodies.replay.leaked
-        if not self.found.damages and not leaked and self._finish_bodies():
+        if not self.found.damages and not leaked and self._finish_bodies(state):
             for number in self.journal.bodies.gone:
                 state.forget(~number)
             return
@@ -351,16 +352,19 @@ class Recovery:
         records.update(bodies)
         state.note(records, marks, [], lambda job, error: None).run(self.files)
 
-    def _finish_bodies(self) -> bool:
+    def _finish_bodies(self, state: StateLog) -> bool:
         """Know who owes releases; False if the journal and the state cannot both be true."""
         for ident, index in list(self.orphans.items()):
             index.deleted = True
             if index.stored_live > 0:
+                keeping.owe(index)
                 index.owe(0, index.next_seq)
                 continue
+            index.kept_to = index.kept_from
             index.replay_settled(0, index.next_seq)
             index.owed = vec[i64]()
-            if ident not in self.latest:
+            if not state.refers(ident):
+                state.forget(ident)
                 index.gone = True
                 del self.orphans[ident]
         for index in self.indexes.values():

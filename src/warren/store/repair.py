@@ -7,14 +7,16 @@ there and slow, and nothing else is done before it has ended.
    in segment files and that the state log does not know. Messages of which only the lost part of
    the state log knew that they are settled come back.
 2. `recount`, after it: every id that counts as live and of which there is no record, or one whose
-   checksum is wrong, is settled; live ids and the octets of their bodies are counted anew. What
-   owed releases to the message store is settled as well: all references are counted here.
+   checksum is wrong, is settled; live ids and the octets of their bodies are counted anew, and what
+   the history refers to in the message store. What owed releases to it is settled as well: all
+   references are counted here.
 """
 
 from collections import Counter
 from typing import TYPE_CHECKING, final
 
-from mypy_extensions import i64
+from librt.vecs import vec
+from mypy_extensions import i64, u8
 
 from warren.store.batch import FILE_HEADER, FormatError
 from warren.store.commit import journal_path
@@ -126,6 +128,13 @@ class Repair:
             self._in_journal(index, segment, contents)
             sizes = contents.sizes
             there = [seq for seq in sizes if seq < segment.end and not segment.is_settled(seq)]
+            kept = [
+                seq
+                for seq in contents.places
+                if seq < segment.end and segment.is_settled(seq) and index.is_kept(seq)
+                # Without one its body went before the history began.
+                and segment.is_stored(seq)
+            ]
             for seq in range(number << SEGMENT_SHIFT, int(segment.end)):
                 if seq not in sizes and not segment.is_settled(seq):
                     segment.mark(seq)
@@ -133,12 +142,13 @@ class Repair:
             segment.live = len(there)
             live += len(there)
             octets += sum(sizes[seq] for seq in there)
-            for seq in there:
+            segment.stored = vec[u8]()
+            for seq in (*there, *kept):
                 if seq in contents.places:
                     segment.mark_stored(seq)
                     index.stored_live += 1
                     self.references[contents.places[seq]] += 1
-            if not there and segment is not index.last:
+            if not there and segment is not index.last and not index.keeps(segment):
                 index.leave(segment)
         index.live = live
         index.live_bytes = octets
@@ -168,7 +178,8 @@ class Repair:
         for place in range(len(segment.lsns)):
             lsn = int(segment.lsns[place])
             seq = int(segment.first) + place
-            if lsn and seq >= index.disk_seq and not segment.is_settled(seq):
+            wanted = not segment.is_settled(seq) or index.is_kept(seq)
+            if lsn and seq >= index.disk_seq and wanted:
                 for file in self.journal_files:
                     if file.lsn <= lsn < file.end:
                         at = FILE_HEADER + lsn - file.lsn

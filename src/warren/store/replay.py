@@ -5,18 +5,26 @@ known. Those before the lsn at which the state of a queue was true only tell whe
 those behind it enter and settle, as they did when they were written. Doing so twice is as good as
 once.
 
-Queues that are not known any more are followed, too, as far as they refer to the message store
-(`orphans`): what they refer to has to be released, and it may be half done.
+Queues that are not known any more are followed, too, as far as they refer to the message store or
+have a history that may (`orphans`): what they refer to has to be released, and it may be half done.
 """
 
 from typing import TYPE_CHECKING, final
 
 from mypy_extensions import i64
 
+from warren.store import keeping
 from warren.store.body_replay import BodyReplay
 from warren.store.index import QueueIndex
 from warren.store.journal import Journal
-from warren.store.record import RecordSink, body_size_at, expires_at, place_at
+from warren.store.record import (
+    LEAKED,
+    RecordSink,
+    at_us_at,
+    body_size_at,
+    expires_at,
+    place_at,
+)
 
 if TYPE_CHECKING:
     from warren.store.journal_file import JournalFile
@@ -81,6 +89,7 @@ class Replay(RecordSink):
         if lsn < self.last_taken:
             index.place(seq, lsn, size)
         else:
+            self.journal.at_us = at_us_at(data, position)
             index.replay_enter(seq, lsn, size, body_size_at(data, position))
             if expires_at(data, position) != 0:
                 index.expires = True
@@ -100,6 +109,21 @@ class Replay(RecordSink):
         index = self._find(queue)
         if index is not None and lsn >= self.last_taken and index.owe(seq, seq + count):
             index.live_bytes = max(i64(0), index.live_bytes - size)
+
+    def on_kept(self, queue: i64, floor: i64, end: i64, flags: i64, position: i64) -> None:
+        lsn = self.start + position
+        if lsn < self.replay:
+            return
+        index = self._find(queue)
+        if index is None and floor < end:
+            # What it refers to is not released when it is settled.
+            self.orphans[int(queue)] = QueueIndex(queue, self.journal)
+            index = self._find(queue)
+        if index is None or lsn < self.last_taken:
+            return
+        keeping.replay(index, floor, end, flags)
+        if flags & LEAKED:
+            self.bodies.leaked = True
 
     def on_leaked(self, queue: i64, seq: i64, position: i64) -> None:
         lsn = self.start + position

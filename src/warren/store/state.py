@@ -15,11 +15,12 @@ eight octets, little-endian, unless it says otherwise.
 *queue* (kind 3) after 24 octets, of which the last eight are the next sequence id:
 
     disk_seq (ids below are in segment files), live ids, octets of their bodies, lsn at which this
-    was true, live ids with a body in the message store, flags, number of ranges that owe, number
-    of segments; of each range its first id and the one behind its last; of each segment: its
-    number, the id behind its last, live ids, size of the file, number of chunks, numbers of octets
-    of the bitmaps of settled and of stored ones; then chunks (first id, last id, offset, size) and
-    bitmaps
+    was true, ids with a body in the message store, flags, number of ranges that owe, number of
+    segments; with the flag 2 the first id that is kept and the one before which ids are; of each
+    range its first id and the one behind its last; of each segment: its number, the id behind its
+    last, live ids, size of the file, number of chunks, numbers of octets of the bitmaps of settled
+    and of stored ones; with the flag 2 when its first id entered, how many entered from the floor
+    on, and their octets; then chunks (first id, last id, offset, size) and bitmaps
 
 *replay* (kind 4): in place of the sequence id the lsn.
 *handed out* (kind 6), only at a clean stop: number of runs, then first id and count of each; the
@@ -58,8 +59,9 @@ NEXT_FILE: Final = 11
 LEAKED: Final = 12
 
 HEAD: Final = 24
-# What is true of a queue: some message in it has an expiry.
+# What is true of a queue: some message in it has an expiry; it has a history.
 EXPIRES: Final = 1
+KEEPS: Final = 2
 
 
 def _finish(kind: int, ident: int, value: int, rest: bytes = b"") -> bytes:
@@ -105,9 +107,13 @@ def encode_queue(index: QueueIndex, lsn: i64) -> bytes:
     write_i64_le(writer, index.live_bytes)
     write_i64_le(writer, lsn)
     write_i64_le(writer, index.stored_live)
-    write_i64_le(writer, EXPIRES if index.expires else 0)
+    keeps = index.kept_from < index.kept_to
+    write_i64_le(writer, (EXPIRES if index.expires else 0) | (KEEPS if keeps else 0))
     write_i64_le(writer, len(index.owed) >> 1)
     write_i64_le(writer, len(index.segments))
+    if keeps:
+        write_i64_le(writer, index.kept_from)
+        write_i64_le(writer, index.kept_to)
     for number in index.owed:
         write_i64_le(writer, number)
     for segment in index.segments.values():
@@ -118,6 +124,10 @@ def encode_queue(index: QueueIndex, lsn: i64) -> bytes:
         write_i64_le(writer, len(segment.chunks) >> 2)
         write_i64_le(writer, len(segment.settled))
         write_i64_le(writer, len(segment.stored))
+        if keeps:
+            write_i64_le(writer, segment.at_us)
+            write_i64_le(writer, segment.entered)
+            write_i64_le(writer, segment.octets)
         for number in segment.chunks:
             write_i64_le(writer, number)
         for octet in segment.settled:
@@ -132,6 +142,11 @@ def stored_live_of(record: bytes) -> i64:
     return read_i64_le(record, HEAD + 32)
 
 
+def keeps_of(record: bytes) -> bool:
+    """Whether the queue with this record has a history."""
+    return read_i64_le(record, HEAD + 40) & KEEPS != 0
+
+
 def decode_queue(data: bytes, pos: i64, journal: Journal) -> tuple[QueueIndex, i64]:
     """A queue as its record has it, and the lsn at which that was true."""
     end = pos + (read_i64_le(data, pos) & 0xFFFFFFFF)
@@ -143,10 +158,16 @@ def decode_queue(data: bytes, pos: i64, journal: Journal) -> tuple[QueueIndex, i
     index.live_bytes = read_i64_le(data, at + 16)
     lsn = read_i64_le(data, at + 24)
     index.stored_live = read_i64_le(data, at + 32)
-    index.expires = read_i64_le(data, at + 40) & EXPIRES != 0
+    flags = read_i64_le(data, at + 40)
+    index.expires = flags & EXPIRES != 0
     ranges = read_i64_le(data, at + 48) << 1
     left = read_i64_le(data, at + 56)
     at += 64
+    keeps = flags & KEEPS != 0
+    if keeps:
+        index.kept_from = read_i64_le(data, at)
+        index.kept_to = read_i64_le(data, at + 8)
+        at += 16
     if at + ranges * 8 > end:
         raise FormatError("a queue's record is longer than it says")
     while ranges > 0:
@@ -163,6 +184,11 @@ def decode_queue(data: bytes, pos: i64, journal: Journal) -> tuple[QueueIndex, i
         octets = read_i64_le(data, at + 40)
         more = read_i64_le(data, at + 48)
         at += 56
+        if keeps:
+            segment.at_us = read_i64_le(data, at)
+            segment.entered = read_i64_le(data, at + 8)
+            segment.octets = read_i64_le(data, at + 16)
+            at += 24
         if at + numbers * 8 + octets + more > end:
             raise FormatError("a queue's record is longer than it says")
         chunks = vec[i64](capacity=numbers)
