@@ -123,6 +123,7 @@ COMPILED: Final = (
     "warren.store.checkpoint",
     "warren.store.compaction",
     "warren.store.index",
+    "warren.store.index_segment",
     "warren.store.journal",
     "warren.store.keeping",
     "warren.store.owed",

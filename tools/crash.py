@@ -22,14 +22,14 @@ SEEDS = 4
 def crash(first: int) -> tuple[int, int, str]:
     """Try some seeds; return crashes, damages, and what is wrong."""
     sys.path.insert(0, str(ROOT))
-    from tests.support import store_damage, store_workload
+    from tests.support import store_damage, store_script, store_workload
 
     points = damages = 0
     for seed in range(first, first + SEEDS):
         try:
             points += store_workload.run(seed)
             if seed % 10 == 0:
-                points += store_workload.script(seed, copies=4, deep=0.05)
+                points += store_script.script(seed, copies=4, deep=0.05)
             damages += store_damage.run(seed)[0]
         except Exception:
             return points, damages, f"seed {seed}\n{traceback.format_exc()}"

@@ -9,7 +9,8 @@ import pytest
 from tests.support.sim_files import SimFiles
 from tests.support.store_damage import run as run_damage
 from tests.support.store_damage import run_running
-from tests.support.store_workload import run, script
+from tests.support.store_script import script
+from tests.support.store_workload import run
 from warren.store.body_file import body_path
 from warren.store.compaction import CompactJob
 from warren.store.persistence import CHECKPOINT, Persistence, RemoveJob

@@ -204,9 +204,7 @@ class Store:
         persistence.state.rewrite_min = rewrite_min
         return persistence
 
-    def read_all(
-        self, index: QueueIndex, most: int, *, history: bool = False
-    ) -> list[Publish]:
+    def read_all(self, index: QueueIndex, most: int, *, history: bool = False) -> list[Publish]:
         """All live messages of a queue, or also those kept, in the order of reading."""
         records: list[Publish] = []
         ended: list[tuple[Reading, Exception | None]] = []
@@ -294,9 +292,7 @@ def _compare(store: Store, model: Model, seen: dict[int, list[Publish]], batch: 
     return ""
 
 
-def _compare_kept(
-    store: Store, model: Model, seen: dict[int, list[Publish]], batch: int
-) -> str:
+def _compare_kept(store: Store, model: Model, seen: dict[int, list[Publish]], batch: int) -> str:
     for ident, index in store.persistence.indexes.items():
         kept = int(index.kept_from), int(index.kept_to)
         want_kept = model.queues[ident].kept_at(batch)

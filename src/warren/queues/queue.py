@@ -120,6 +120,8 @@ class Queue(QueueRef):
         self.returned = Returned()
         # What the store has of the messages of the lowest level.
         self.index: QueueIndex | None = None
+        # What is settled stays readable: nothing is handed over without being stored (PL-1).
+        self.keeping = False
         # Messages that are not in memory, of all levels, and the octets of their bodies.
         self.out_count: i64 = 0
         self.out_octets: i64 = 0
@@ -179,6 +181,8 @@ class Queue(QueueRef):
         self._tell_duplicates()
         self._watch_use()
         storage = self.turn.storage
+        if storage is not None and self.index is not None:
+            storage.retention.apply(self)
         if rules.lazy and not was_lazy and storage is not None and self.ready() > self.out_count:
             # It goes on meanwhile (LZ-8): fetching looks at all parts in either mode.
             storage.convert(self)
@@ -291,7 +295,10 @@ class Queue(QueueRef):
         storage = self.turn.storage
         if storage is None or self.index is None:
             return None
-        return storage.persistence.open(int(self.index.ident | priority))
+        index = storage.persistence.open(int(self.index.ident | priority))
+        if self.keeping:
+            storage.retention.join(self, index)
+        return index
 
     def place(self, message: Message) -> None:
         """Have a large body in the message store before copies of the message are made."""
@@ -455,9 +462,11 @@ class Queue(QueueRef):
             consumer = self.consumers.next()
             if consumer is not None:
                 # What is handed out and never acknowledged is not stored at all (VQ-4).
-                if index is not None and not consumer.no_ack:
+                if index is not None and (self.keeping or not consumer.no_ack):
                     self.keep(index, seq, message, ledger, number)
                     consumer.send(seq, message, False)
+                    if consumer.no_ack:
+                        index.finish(seq, message.size, message.place)
                     return self.answer()
                 consumer.send(seq, message, False)
                 return TAKEN
@@ -686,6 +695,7 @@ class Queue(QueueRef):
         storage = self.turn.storage
         if storage is not None:
             storage.forget(self)
+            storage.retention.forget(self)
         if self.backlog.paging is not None:
             self.backlog.paging.close()
             self.backlog.paging = None

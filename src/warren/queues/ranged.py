@@ -87,7 +87,7 @@ class Range:
     """Which messages: ids from one to before another; how much of them in one answer.
 
     `body_from`, `body_max`: the part of each body that is wanted. `stored` False leaves out what
-    the store has.
+    the store has; `history` has what is settled and kept, too.
     """
 
     from_seq: int
@@ -97,6 +97,7 @@ class Range:
     body_from: int = 0
     body_max: int = 1 << 62
     stored: bool = True
+    history: bool = False
 
 
 @dataclass(slots=True, frozen=True)
@@ -114,6 +115,8 @@ class RangeRecord:
     props: bytes
     size: int
     body: bytes
+    # It is no message of the queue any more: a part of its history.
+    settled: bool = False
 
 
 @final
@@ -236,13 +239,16 @@ class RangeRead:
     def _read_store(self, level: LevelView) -> Iterator[None]:
         index = level.index
         storage = self.queue.turn.storage
-        if index is None or storage is None or index.live == 0:
+        if index is None or storage is None:
+            return
+        history = self.wanted.history
+        if index.live == 0 and not (history and index.kept_from < index.kept_to):
             return
         seq = self.wanted.from_seq
         count = octets = moves = 0
         while seq < self.bound and not self._is_full(count, octets):
             most = min(self.wanted.octets - octets, _expected(index, self.wanted.limit - count))
-            if not storage.persistence.read(index, seq, self._on_read, most):
+            if not storage.persistence.read(index, seq, self._on_read, most, history=history):
                 return
             self.waiting = True
             while self.waiting:
@@ -260,7 +266,7 @@ class RangeRead:
             self._lost += reading.lost
             for record in records:
                 found = int(record.seq)
-                if found < self.bound and is_readable(index, found):
+                if found < self.bound and is_readable(index, found, history):
                     self._stored[found] = record, level
                     count += 1
                     octets += _size_of(
@@ -423,12 +429,15 @@ class RangeRead:
         found = self._stored.get(seq)
         if found is not None:
             record, level = found
-            ready, again = self._state(seq, level)
+            settled = level.index is not None and not level.index.is_live(seq)
+            ready, again = (False, True) if settled else self._state(seq, level)
             begin = self.wanted.body_from
             body = record.body[begin : begin + self.wanted.body_max]
             size = int(record.body_size)
             at_us = int(record.at_us)
-            return RangeRecord(seq, ready, again, at_us, record.tail, record.props, size, body)
+            return RangeRecord(
+                seq, ready, again, at_us, record.tail, record.props, size, body, settled
+            )
         again = True
         ready = seq not in self._out
         message = self._out.get(seq) or self._came_back.get(seq)

@@ -156,9 +156,12 @@ class Ruled:
                 message = message.expiring(queue.turn.now_ns + ttl)
             seq = queue.next_seq
             queue.next_seq = seq + 1
-            if stored and not consumer.no_ack:
+            if stored and (queue.keeping or not consumer.no_ack):
                 self._keep(self._index(message), seq, message, ledger, number)
             self._hand_out(consumer, seq, message, False)
+            if stored and consumer.no_ack and queue.keeping:
+                level = self._level(self._index(message))
+                self._settle(level, seq, message)
             return True
         if ttl == 0:
             queue.expired_count += 1

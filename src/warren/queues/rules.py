@@ -44,6 +44,10 @@ class QueueRules:
         counts_deliveries: bool = False,
         consumer_timeout_ms: int = -1,
         lazy: bool = False,
+        history_ms: int = -1,
+        history_bytes: int = -1,
+        cursor_age_ms: int = -1,
+        cursor_lag_bytes: int = -1,
         deduplicate_by: str = "",
         deduplicate_window_ms: int = DEDUPLICATE_WINDOW_MS,
         deduplicate_keys_max: int = DEDUPLICATE_KEYS_MAX,
@@ -64,10 +68,20 @@ class QueueRules:
         # Instead of the node's; looked at by channels, not by the queue.
         self.consumer_timeout_ms: i64 = consumer_timeout_ms
         self.lazy = lazy
+        # How long, and how much of it, what is settled stays readable (`retention.py`), and what
+        # a cursor may hold.
+        self.history_ms: i64 = history_ms
+        self.history_bytes: i64 = history_bytes
+        self.cursor_age_ms: i64 = cursor_age_ms
+        self.cursor_lag_bytes: i64 = cursor_lag_bytes
         # What tells duplicates: `message-id` or `header:NAME`; empty without.
         self.deduplicate_by = deduplicate_by
         self.deduplicate_window_ms: i64 = deduplicate_window_ms
         self.deduplicate_keys_max: i64 = deduplicate_keys_max
+
+    def has_history(self) -> bool:
+        """Whether settled messages stay readable for a while."""
+        return self.history_ms >= 0 or self.history_bytes >= 0
 
     def look_at_publishes(self) -> bool:
         """Whether a publish or a hand-over must be looked at one by one."""

@@ -16,6 +16,7 @@ from warren.queues.backlog import BLOCK_SIZE
 from warren.queues.message import Message
 from warren.queues.paging import Paging, message_of
 from warren.queues.ref import QueueRef
+from warren.queues.retention import Retention
 from warren.queues.timer import Timer
 from warren.queues.turn import Chore
 from warren.store.index import QueueIndex
@@ -154,6 +155,7 @@ class Storage:
         # Deleted queues whose deletion is not stored yet: the ticket it has, what the store knows.
         self.leaving: list[tuple[int, int]] = []
         self.lost_count: i64 = 0
+        self.retention = Retention(self)
 
     # -- queues ----------------------------------------------------------------------------------
 
@@ -170,6 +172,7 @@ class Storage:
         keys = self.persistence.indexes.get(int(queue.incarnation) << LEVEL_BITS | KEYS_LEVEL)
         if keys is not None:
             self._join_keys(queue, keys)
+        self.retention.apply(queue)
 
     def _join_keys(self, queue: "Queue", index: QueueIndex) -> None:
         """Have a queue know the keys that are stored, before anybody publishes to it.
@@ -252,6 +255,7 @@ class Storage:
     def on_metadata(self, ticket: int) -> None:
         """The metadata is stored up to this ticket."""
         self.persistence.on_metadata(ticket)
+        self.retention.on_metadata(ticket)
         leaving = self.leaving
         done = 0
         for wanted, ident in leaving:

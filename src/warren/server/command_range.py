@@ -13,6 +13,7 @@ from msgspec import Meta, Struct
 
 from warren.queues import Queue
 from warren.queues.ranged import LevelView, Range, RangeRecord, levels_of, stable_of
+from warren.queues.retention import held_from
 from warren.queues.storage import LEVEL_BITS
 from warren.server.changing import Args, Name, vhost_named
 from warren.server.control import Code, Command, ControlError, command
@@ -41,11 +42,15 @@ class QueueArgs(Args, frozen=True, kw_only=True):
 
 
 class RangeInfoArgs(QueueArgs, frozen=True, kw_only=True):
-    """Segments of each level from the one with `from_seq` on; `runs`: what lives in each."""
+    """Segments of each level from the one with `from_seq` on; `runs`: what lives in each.
+
+    `history` has what is settled and kept, too.
+    """
 
     from_seq: Seq = 0
     segments: Annotated[int, Meta(ge=0, le=SEGMENTS_MAX)] = SEGMENTS_MAX
     runs: bool = False
+    history: bool = False
 
 
 class SegmentRow(Struct, frozen=True, kw_only=True):
@@ -88,13 +93,15 @@ class RangeInfo(Struct, frozen=True, kw_only=True):
     ready: int
     unacked: int
     levels: list[LevelRow]
+    # The first id that is kept when it is settled; None without a history.
+    kept_from: int | None = None
 
 
 class RangeReadArgs(QueueArgs, frozen=True, kw_only=True):
     """Ids from `from_seq` to before `to_seq`: at most `limit` messages and about `octets`.
 
     `body_from`, `body_max`: the part of each body that is told. `stored` false leaves out what is
-    in the store.
+    in the store; `history` has what is settled and kept, too.
     """
 
     incarnation: int | None = None
@@ -106,10 +113,11 @@ class RangeReadArgs(QueueArgs, frozen=True, kw_only=True):
     body_from: Annotated[int, Meta(ge=0)] = 0
     body_max: Annotated[int, Meta(ge=0, le=ANSWER_OCTETS_MAX)] = ANSWER_OCTETS_MAX
     stored: bool = True
+    history: bool = False
 
 
 class RecordRow(Struct, frozen=True, kw_only=True):
-    """One message: `state` is ready or unacked, `ts` when it was published in microseconds.
+    """One message: `state` is ready, unacked or settled, `ts` when it was published in microseconds.
 
     `properties` as on the wire and `body` in base 64; `size` is that of the whole body.
     """
@@ -153,6 +161,8 @@ class _Ranges:
     async def info(self, view: NodeView, args: RangeInfoArgs) -> RangeInfo:
         queue = queue_named(self.node, args)
         first = await self._first(queue)
+        if args.history:
+            first = min(first, held_from(queue) or first)
         # What is in files is told below; the node has the rest, whatever happens meanwhile.
         seqs = int(queue.next_seq), stable_of(queue)
         counts = int(queue.ready()), int(queue.unacked_count)
@@ -175,6 +185,7 @@ class _Ranges:
             ready=counts[0],
             unacked=counts[1],
             levels=levels,
+            kept_from=held_from(queue),
         )
 
     async def _first(self, queue: Queue) -> int:
@@ -206,6 +217,7 @@ class _Ranges:
             body_from=args.body_from,
             body_max=args.body_max,
             stored=args.stored,
+            history=args.history,
         )
         done = await read_range(self.node, queue, wanted)
         rows: list[RecordRow] = []
@@ -238,14 +250,20 @@ async def _level_row(level: LevelView, queue: Queue, args: RangeInfoArgs) -> Lev
     every = sorted(
         number
         for number, segment in index.segments.items()
-        if segment.size > 0 and segment.live > 0 and segment.end > args.from_seq
+        if segment.size > 0
+        and (segment.live > 0 or (args.history and index.keeps(segment)))
+        and segment.end > args.from_seq
     )
     disk_seq = int(index.disk_seq)
     rows = []
     for number in every[: args.segments]:
         segment = index.segments.get(number)
         if segment is not None:
-            runs = [(int(a), int(b)) for a, b in live_runs(index, number)] if args.runs else None
+            runs = (
+                [(int(a), int(b)) for a, b in live_runs(index, number, args.history)]
+                if args.runs
+                else None
+            )
             rows.append(_segment_row(int(index.ident), segment, runs))
         if args.runs:
             await asyncio.sleep(0)
@@ -278,7 +296,7 @@ def _record_row(record: RangeRecord) -> RecordRow:
     cut = 1 + tail[0]
     return RecordRow(
         seq=record.seq,
-        state="ready" if record.ready else "unacked",
+        state="settled" if record.settled else "ready" if record.ready else "unacked",
         redelivered=record.redelivered,
         ts=record.at_us or None,
         exchange=tail[1:cut].decode("utf-8", "backslashreplace"),

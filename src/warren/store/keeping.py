@@ -41,9 +41,12 @@ if TYPE_CHECKING:
 STEPS: Final = 64
 
 
-def begin(index: QueueIndex) -> None:
-    """Keep what is settled from now on; the caller knows that nothing is kept."""
-    floor = index.first_live() if index.live > 0 else index.next_seq
+def begin(index: QueueIndex, next_seq: i64 = 0) -> None:
+    """Keep what is settled from now on; the caller knows that nothing is kept.
+
+    If nothing lives, from the next id of the queue on, of which this may be one level.
+    """
+    floor = index.first_live() if index.live > 0 else max(next_seq, index.next_seq)
     owed: i64 = len(index.owed)
     if owed > 0:
         floor = max(floor, index.owed[owed - 1])

@@ -1,6 +1,7 @@
 """Which ids of a queue may be read without consuming them, and what became of the others.
 
-`is_readable` is the one place that decides: what is live may be read. `stable_below` says up to
+`is_readable` is the one place that decides: what is live may be read, and
+of the history what is kept as well. `stable_below` says up to
 where (PL-2): a record that is not committed may be gone after a crash, and nothing behind it is
 shown before it. `missing` says what is known of an id that cannot be read (PL-1): while its entry
 in the journal is there, whether it was stored; behind a checkpoint not even that.
@@ -30,8 +31,8 @@ class Missing:
         self.end = end
 
 
-def is_readable(index: QueueIndex, seq: i64) -> bool:
-    return index.is_live(seq)
+def is_readable(index: QueueIndex, seq: i64, history: bool = False) -> bool:
+    return index.is_readable(seq) if history else index.is_live(seq)
 
 
 def stable_below(index: QueueIndex, committed: i64) -> i64:
@@ -85,7 +86,7 @@ def missing(index: QueueIndex, seq: i64, end: i64) -> Missing:
     return Missing(SETTLED if settled else NOT_STORED, seq)
 
 
-def live_runs(index: QueueIndex, number: i64) -> list[tuple[int, int]]:
+def live_runs(index: QueueIndex, number: i64, history: bool = False) -> list[tuple[int, int]]:
     """What may be read of a segment: first ids, and those behind the last."""
     found: list[tuple[int, int]] = []
     segment = index.segments.get(int(number))
@@ -94,7 +95,7 @@ def live_runs(index: QueueIndex, number: i64) -> list[tuple[int, int]]:
     seq = number << SEGMENT_SHIFT
     begin: i64 = -1
     while seq < segment.end:
-        if is_readable(index, seq):
+        if is_readable(index, seq, history):
             if begin < 0:
                 begin = seq
         elif begin >= 0:

@@ -212,9 +212,7 @@ class Reading:
             lsn = segment.lsn_of(seq)
             if lsn >= committed:
                 break
-            if lsn > 0 and (
-                not segment.is_settled(seq) or (self.history and index.is_kept(seq))
-            ):
+            if lsn > 0 and (not segment.is_settled(seq) or (self.history and index.is_kept(seq))):
                 size = i64(segment.sizes[seq - segment.first])
                 if span is None or lsn >= span.file.end or lsn > end + SPARSE:
                     span = JournalSpan(_file_of(files, int(lsn)), int(lsn))
@@ -311,9 +309,10 @@ class Reading:
                 body = self.fetch.found.get(int(record.place))
                 if body is None:
                     self.problem = self.fetch.problem
-                    if self.index.unread is None:
-                        self.index.unread = {}
-                    self.index.unread[int(record.seq)] = int(record.place)
+                    if self.index.is_live(record.seq):
+                        if self.index.unread is None:
+                            self.index.unread = {}
+                        self.index.unread[int(record.seq)] = int(record.place)
                     self._lose(int(record.seq), int(record.seq))
                     continue
                 record.body = body

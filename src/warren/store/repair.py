@@ -131,7 +131,9 @@ class Repair:
             kept = [
                 seq
                 for seq in contents.places
-                if seq < segment.end and segment.is_settled(seq) and index.is_kept(seq)
+                if seq < segment.end
+                and segment.is_settled(seq)
+                and index.is_kept(seq)
                 # Without one its body went before the history began.
                 and segment.is_stored(seq)
             ]

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
+from warren.vhost.policy_duration import is_duration
+
 # Queue types, as `x-queue-type` names them.
 CLASSIC: Final = "classic"
 QUORUM: Final = "quorum"
@@ -151,6 +153,12 @@ def _choice(
     )
 
 
+def _kept(name: str, check: Callable[[object], bool], complaint: str) -> Key:
+    """A key about the history; operators may set it, and then it holds."""
+    complaint = f"is not a valid {complaint}"
+    return Key(name, check, complaint, Merge.POLICY, _NO_STREAM, operator=True)
+
+
 def _mirroring(name: str) -> Key:
     """A key that is checked together with its kind, by `policy_check`."""
     return Key(name, lambda _: True, "", Merge.POLICY, _CLASSIC, Group.MIRRORING, idle=_NO_CLUSTER)
@@ -188,6 +196,11 @@ KEYS: Final = _table(
         _choice("deduplicate-by", is_deduplicate_by, "key of messages to tell duplicates by"),
         _choice("deduplicate-window", is_deduplicate_window, "deduplication window"),
         _bound("deduplicate-max-keys", "number of keys to tell duplicates by", check=is_positive),
+        # Not of RabbitMQ: what is settled stays readable, and what cursors may hold.
+        _kept("history", is_duration, "history time"),
+        _kept("history-max-bytes", is_count, "history size"),
+        _kept("cursor-max-age", is_duration, "cursor age"),
+        _kept("cursor-max-lag-bytes", is_count, "cursor lag"),
         _choice("dead-letter-exchange", is_text, "dead letter exchange name"),
         _choice("dead-letter-routing-key", is_text, "dead letter routing key"),
         _choice("overflow", _OVERFLOWS, "overflow value"),

@@ -11,6 +11,7 @@ from warren.queues.rules import (
     REJECT_PUBLISH_DLX,
     QueueRules,
 )
+from warren.vhost.policy_duration import milliseconds
 from warren.vhost.policy_effect import NOT_APPLIED, Applied, settings_of
 
 _OVERFLOW: Final = {
@@ -48,6 +49,10 @@ def _made(arguments: Table, applied: Applied) -> QueueRules:
         found = settings.get(key)
         return min(found.value, most) if found and isinstance(found.value, int) else unset
 
+    def duration(key: str) -> int:
+        found = settings.get(key)
+        return -1 if found is None else min(milliseconds(found.value), MILLISECONDS_MAX)
+
     def text(key: str) -> str | None:
         found = settings.get(key)
         return found.value if found and isinstance(found.value, str) else None
@@ -70,6 +75,10 @@ def _made(arguments: Table, applied: Applied) -> QueueRules:
         counts_deliveries=type_of(arguments) == "quorum",
         consumer_timeout_ms=number("consumer-timeout", MILLISECONDS_MAX),
         lazy=text("queue-mode") == "lazy",
+        history_ms=duration("history"),
+        history_bytes=number("history-max-bytes", COUNT_MAX),
+        cursor_age_ms=duration("cursor-max-age"),
+        cursor_lag_bytes=number("cursor-max-lag-bytes", COUNT_MAX),
         deduplicate_by=text("deduplicate-by") or "",
         deduplicate_window_ms=number("deduplicate-window", MILLISECONDS_MAX, DEDUPLICATE_WINDOW_MS),
         deduplicate_keys_max=number("deduplicate-max-keys", COUNT_MAX, DEDUPLICATE_KEYS_MAX),
