@@ -29,6 +29,7 @@ VERBS: Final = {
     "peek": ("warren.cli.peek", "peek", "look at messages of a queue without consuming them"),
     "export": ("warren.cli.export", "export", "messages of a queue as JSON lines"),
     "replay": ("warren.cli.replay", "replay", "publish a slice of a queue again"),
+    "cursor": ("warren.cli.cursor", "cursor", "positions that hold the history of a queue"),
     "version": ("warren.cli.main", "version", "print the version"),
     "bench": ("warren.bench.main", "main", "measure a broker"),
 }

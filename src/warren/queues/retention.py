@@ -94,13 +94,18 @@ class Retention:
         # By incarnation.
         self.queues: dict[int, Held] = {}
         self.sweeping = False
+        # Those with positions that were left.
+        self.leaving: list[Held] = []
         # Cursors that were lost since the start.
         self.lost_count = 0
 
     # -- queues ----------------------------------------------------------------------------------
 
-    def apply(self, queue: "Queue") -> None:
-        """The rules of a queue, its levels or its cursors are others now."""
+    def apply(self, queue: "Queue", *, starting: bool = False) -> None:
+        """The rules of a queue, its levels or its cursors are others now.
+
+        While the node starts nothing ends: its cursors come later than the queue.
+        """
         indexes = indexes_of(queue)
         held = self.queues.get(int(queue.incarnation))
         wanted = queue.rules.has_history() or (held is not None and bool(held.cursors))
@@ -113,7 +118,7 @@ class Retention:
         for index in indexes:
             if wanted and not _keeps(index):
                 keeping.begin(index, queue.next_seq)
-            elif not wanted and _keeps(index):
+            elif not wanted and not starting and _keeps(index):
                 keeping.end(index)
                 self.storage.persistence.lift(index, index.kept_to)
         if wanted and not held.marks:
@@ -144,8 +149,7 @@ class Retention:
         if before is not None:
             if before.epoch > cursor.epoch:
                 return False
-            if not before.lost:
-                held.left.append((ticket, before.seq))
+            self._leave(held, ticket, before)
         held.cursors[cursor.name] = cursor
         self.apply(queue)
         return True
@@ -155,19 +159,27 @@ class Retention:
         gone = None if held is None else held.cursors.pop(name, None)
         if held is None or gone is None:
             return False
-        if not gone.lost:
-            held.left.append((ticket, gone.seq))
-        if held.cursors or queue.rules.has_history():
-            return True
-        # Nobody else wants it; it ends when that is stored.
-        queue.keeping = True
+        # If nobody else wants the history, it ends when this is stored (`look`).
+        self._leave(held, ticket, gone)
         return True
 
     def on_metadata(self, ticket: int) -> None:
         """The metadata is stored up to this ticket."""
-        for held in self.queues.values():
+        leaving = self.leaving
+        if not leaving:
+            return
+        self.leaving = []
+        for held in leaving:
+            held.left = [one for one in held.left if one[0] > ticket]
             if held.left:
-                held.left = [one for one in held.left if one[0] > ticket]
+                self.leaving.append(held)
+
+    def _leave(self, held: Held, ticket: int, cursor: Cursor) -> None:
+        """Until it is stored that a cursor is somewhere else, it holds what it held."""
+        if not cursor.lost:
+            if not held.left:
+                self.leaving.append(held)
+            held.left.append((ticket, cursor.seq))
 
     # -- sweeping --------------------------------------------------------------------------------
 
@@ -284,10 +296,7 @@ def by_size(indexes: "list[QueueIndex]", most: int) -> int:
         if excess <= 0:
             break
         if octets > 0:
-            first = max(int(index.kept_from), int(segment.number) << SEGMENT_SHIFT)
-            end = min(int(index.kept_to), int(segment.end))
-            part = end - first if excess >= octets else (end - first) * excess // octets + 1
-            floor = max(floor, first + min(part, end - first))
+            floor = max(floor, int(keeping.behind(index, segment, excess)))
             excess -= octets
     return floor
 

@@ -172,7 +172,7 @@ class Storage:
         keys = self.persistence.indexes.get(int(queue.incarnation) << LEVEL_BITS | KEYS_LEVEL)
         if keys is not None:
             self._join_keys(queue, keys)
-        self.retention.apply(queue)
+        self.retention.apply(queue, starting=True)
 
     def _join_keys(self, queue: "Queue", index: QueueIndex) -> None:
         """Have a queue know the keys that are stored, before anybody publishes to it.

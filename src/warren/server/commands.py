@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from warren.server import (
     command_connection,
+    command_cursor,
     command_delayed,
     command_feed,
     command_import,
@@ -47,6 +48,7 @@ def commands(node: "Node") -> Iterator[Command]:
     yield from command_replay.commands(node)
     yield from command_policy.commands(node)
     yield from command_delayed.commands(node)
+    yield from command_cursor.commands(node)
     yield from command_tls.commands(node)
     yield from command_feed.commands(node)
     yield from command_import.commands(node)

@@ -302,6 +302,11 @@ class Settings:
         "how often it is decided how many messages stay in memory",
         rabbit="memory_monitor_interval",
     )
+    history_sweep_interval_ms: int = setting(
+        5000,
+        integer(10, 3_600_000),
+        "how often it is decided how much of the history of queues is let go",
+    )
     disk_free_limit: int = setting(
         50_000_000,
         size(0, 1 << 60),

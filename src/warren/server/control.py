@@ -57,6 +57,9 @@ class Code(StrEnum):
     WRONG_INCARNATION = "wrong_incarnation"
     PURGED = "purged"
     DELETED = "deleted"
+    # A cursor belongs to somebody with a newer token; what is asked for is not kept any more.
+    FENCED = "fenced"
+    GONE = "gone"
     INTERNAL = "internal"
 
 

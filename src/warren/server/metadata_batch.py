@@ -13,6 +13,7 @@ from typing import Final, final
 
 from warren.server.metadata_table import (
     BINDING,
+    CURSOR,
     EXCHANGE,
     PERMISSION,
     QUEUE,
@@ -67,6 +68,7 @@ class Batch:
         match change:
             case QueueDelete(vhost=vhost, name=name):
                 self._rows[QUEUE][vhost, name] = None
+                self._cut_cursors((vhost, name))
                 self._cut_bindings(_INTO, (vhost, 1, name))
             case ExchangeDelete(vhost=vhost, name=name):
                 self._rows[EXCHANGE][vhost, name] = None
@@ -83,6 +85,13 @@ class Batch:
                     self._cut(table, "user", name)
             case _:
                 raise TypeError(f"no row for {type(change).__name__}")
+
+    def _cut_cursors(self, queue: Row) -> None:
+        """Take away the cursors of a queue: few queues have any."""
+        self._cuts.setdefault((CURSOR, ("vhost", "queue")), {})[queue] = None
+        rows = self._rows[CURSOR]
+        for key in [key for key in rows if key[:2] == queue]:
+            del rows[key]
 
     def _cut_bindings(self, columns: tuple[str, ...], values: Row) -> None:
         self._cuts.setdefault((BINDING, columns), {})[values] = None

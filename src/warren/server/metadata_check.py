@@ -40,6 +40,7 @@ from warren.server.metadata_table import (
 from warren.vhost.change import (
     BindingPut,
     Change,
+    CursorPut,
     ExchangePut,
     PermissionPut,
     QueuePut,
@@ -195,6 +196,8 @@ def _needed(change: Change) -> list[tuple[Table, tuple[str, ...]]]:
         needed.append((VHOST, (vhost,)))
     if isinstance(change, PermissionPut | TopicPermissionPut | UserLimitsPut):
         needed.append((USER, (change.user,)))
+    if isinstance(change, CursorPut):
+        needed.append((QUEUE, (change.vhost, change.queue)))
     if isinstance(change, BindingPut):
         if not change.source.startswith(_PREDECLARED):
             needed.append((EXCHANGE, (change.vhost, change.source)))

@@ -26,6 +26,8 @@ from warren.vhost.change import (
     BindingDelete,
     BindingPut,
     Change,
+    CursorDelete,
+    CursorPut,
     ExchangePut,
     GlobalParameterDelete,
     GlobalParameterPut,
@@ -47,7 +49,7 @@ from warren.vhost.change import (
 )
 
 APPLICATION: Final = 0x57524E31
-VERSION: Final = 3
+VERSION: Final = 4
 # From a version to the statements that make the next one of it. `row_crc` is `checksum`; a row
 # whose checksum was wrong keeps a wrong one.
 UPGRADES: Final[Mapping[int, tuple[str, ...]]] = MappingProxyType(
@@ -75,6 +77,13 @@ UPGRADES: Final[Mapping[int, tuple[str, ...]]] = MappingProxyType(
             "FROM exchange",
             "DROP TABLE exchange",
             "ALTER TABLE exchange_3 RENAME TO exchange",
+        ),
+        # Queues have cursors.
+        3: (
+            "CREATE TABLE cursor (vhost TEXT NOT NULL, queue TEXT NOT NULL, name TEXT NOT NULL, "
+            "seq INTEGER NOT NULL, epoch INTEGER NOT NULL, incarnation INTEGER NOT NULL, "
+            "at_ms INTEGER NOT NULL, crc INTEGER NOT NULL, "
+            "PRIMARY KEY (vhost, queue, name)) WITHOUT ROWID",
         ),
     }
 )
@@ -148,6 +157,11 @@ QUEUE: Final = Table(
     ("vhost TEXT", "name TEXT"),
     ("auto_delete INTEGER", "arguments BLOB", "incarnation INTEGER"),
 )
+CURSOR: Final = Table(
+    "cursor",
+    ("vhost TEXT", "queue TEXT", "name TEXT"),
+    ("seq INTEGER", "epoch INTEGER", "incarnation INTEGER", "at_ms INTEGER"),
+)
 BINDING: Final = Table(
     "binding",
     (
@@ -174,6 +188,7 @@ TABLES: Final = (
     POLICY,
     EXCHANGE,
     QUEUE,
+    CURSOR,
     BINDING,
 )
 # Bindings are found by their destination through the key, by their source through this.
@@ -214,6 +229,9 @@ def row_of(change: Change) -> tuple[Table, Row] | None:
             flags = int(change.auto_delete), int(change.internal)
             rest = change.arguments, change.incarnation
             return EXCHANGE, (vhost, name, change.kind, *flags, *rest)
+        case CursorPut(vhost=vhost, queue=queue, name=name):
+            where = change.seq, change.epoch, change.incarnation, change.at_ms
+            return CURSOR, (vhost, queue, name, *where)
         case ParameterPut(vhost=vhost, component=component, name=name):
             return PARAMETER, (vhost, component, name, change.value)
         case GlobalParameterPut(name=name, value=value):
@@ -249,6 +267,8 @@ def key_of(change: Change) -> tuple[Table, Row] | None:
     match change:
         case BindingDelete():
             return BINDING, _binding(change)
+        case CursorDelete(vhost=vhost, queue=queue, name=name):
+            return CURSOR, (vhost, queue, name)
         case ParameterDelete(vhost=vhost, component=component, name=name):
             return PARAMETER, (vhost, component, name)
         case GlobalParameterDelete(name=name):
@@ -351,6 +371,8 @@ def _topology_change(table: Table, row: Row) -> Change:
                 arguments=octets[5],
                 incarnation=cast("int", row[6]),
             )
+        case "cursor":
+            return _cursor(row)
         case "queue":
             return QueuePut(
                 vhost=texts[0],
@@ -369,6 +391,20 @@ def _topology_change(table: Table, row: Row) -> Change:
                 key=texts[4],
                 arguments=octets[5],
             )
+
+
+def _cursor(row: Row) -> CursorPut:
+    vhost, queue, name = cast("tuple[str, str, str]", row[:3])
+    seq, epoch, incarnation, at_ms = cast("tuple[int, int, int, int]", row[3:7])
+    return CursorPut(
+        vhost=vhost,
+        queue=queue,
+        name=name,
+        seq=seq,
+        epoch=epoch,
+        incarnation=incarnation,
+        at_ms=at_ms,
+    )
 
 
 _TEXTS: Final = msgspec.json.Decoder(tuple[str, ...])

@@ -179,6 +179,7 @@ class Node:
         self.next_monitor: asyncio.TimerHandle | None = None
         self.next_disk: asyncio.TimerHandle | None = None
         self.next_share: asyncio.TimerHandle | None = None
+        self.next_sweep: asyncio.TimerHandle | None = None
         self.beating = False
         # Memory that is free is on its way back to the system; since when, when it may be again.
         self.giving_back = False
@@ -233,6 +234,7 @@ class Node:
         self.beating = True
         self.monitor()
         self.share_memory()
+        self.sweep_history()
         self.hub.measure = self.check_memory
         self.disk.begin()
         self.check_disk()
@@ -241,7 +243,7 @@ class Node:
         self.hub.stop_ticking()
         self.beating = False
         self.hub.measure = None
-        for timer in (self.next_monitor, self.next_disk, self.next_share):
+        for timer in (self.next_monitor, self.next_disk, self.next_share, self.next_sweep):
             if timer is not None:
                 timer.cancel()
 
@@ -298,6 +300,17 @@ class Node:
         if not self.stopping:
             interval_s = self.settings.memory_monitor_interval_ms / 1000
             self.next_share = self.loop.call_later(interval_s, self.share_memory)
+
+    def sweep_history(self) -> None:
+        """Let go of what queues need not keep any more, at an interval."""
+        storage = self.broker.turn.storage
+        if storage is None or self.stopping:
+            return
+        if storage.retention.queues:
+            self.hub.begin()
+            storage.retention.sweep()
+        interval_s = self.settings.history_sweep_interval_ms / 1000
+        self.next_sweep = self.loop.call_later(interval_s, self.sweep_history)
 
     def check_disk(self) -> None:
         """Measure free space now, and again when it may have run out.

@@ -46,13 +46,16 @@ def begin(index: QueueIndex, next_seq: i64 = 0) -> None:
 
     If nothing lives, from the next id of the queue on, of which this may be one level.
     """
+    index.write_run()
+    _begin(index, first_floor(index, next_seq), FOREVER)
+    _write(index, 0)
+
+
+def first_floor(index: QueueIndex, next_seq: i64) -> i64:
+    """From where on a history that begins now keeps what is settled."""
     floor = index.first_live() if index.live > 0 else max(next_seq, index.next_seq)
     owed: i64 = len(index.owed)
-    if owed > 0:
-        floor = max(floor, index.owed[owed - 1])
-    index.write_run()
-    _begin(index, floor, FOREVER)
-    _write(index, 0)
+    return max(floor, index.owed[owed - 1]) if owed > 0 else floor
 
 
 def end(index: QueueIndex) -> None:
@@ -172,6 +175,18 @@ def octets_of(index: QueueIndex, segment: Segment) -> i64:
         return 0
     settled = max(i64(0), segment.entered - segment.live)
     return segment.octets // segment.entered * settled
+
+
+def behind(index: QueueIndex, segment: Segment, octets: i64) -> i64:
+    """Where the floor has to be so that about so many octets of a segment are not kept any more."""
+    seq = max(index.kept_from, segment.number << SEGMENT_SHIFT)
+    stop = min(index.kept_to, segment.end)
+    each = max(i64(1), segment.octets // max(i64(1), segment.entered))
+    while seq < stop and octets > 0:
+        if segment.is_settled(seq):
+            octets -= each
+        seq += 1
+    return seq
 
 
 @final

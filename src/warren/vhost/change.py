@@ -144,6 +144,28 @@ class QueueDelete(Change, frozen=True, kw_only=True):
     name: str
 
 
+class CursorPut(Change, frozen=True, kw_only=True):
+    """A position in the history of a queue (PL-5), of one incarnation of it.
+
+    `epoch` is the fencing token of whoever may move it: a put with a smaller one is nothing. It was
+    put at `at_ms`, epoch milliseconds.
+    """
+
+    vhost: str
+    queue: str
+    name: str
+    seq: int
+    epoch: int
+    incarnation: int
+    at_ms: int
+
+
+class CursorDelete(Change, frozen=True, kw_only=True):
+    vhost: str
+    queue: str
+    name: str
+
+
 class BindingPut(Change, frozen=True, kw_only=True):
     """A binding, which is all of its fields (XC-8)."""
 
@@ -224,6 +246,8 @@ AnyChange = (
     | ExchangeDelete
     | QueuePut
     | QueueDelete
+    | CursorPut
+    | CursorDelete
     | BindingPut
     | BindingDelete
     | PolicyPut

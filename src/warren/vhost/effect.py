@@ -13,11 +13,14 @@ from typing import TYPE_CHECKING
 
 from warren.core import AmqpError
 from warren.core.reply import NOT_FOUND
+from warren.queues.retention import Cursor
 from warren.security import Algorithm, Permission, TopicPermission, User
 from warren.vhost.change import (
     BindingDelete,
     BindingPut,
     Change,
+    CursorDelete,
+    CursorPut,
     ExchangeDelete,
     ExchangePut,
     GlobalParameterDelete,
@@ -45,6 +48,7 @@ from warren.vhost.change import (
 from warren.vhost.delayed_exchange import join_store
 
 if TYPE_CHECKING:
+    from warren.queues import Queue
     from warren.vhost.broker import Broker
     from warren.vhost.vhost import VHost
 
@@ -55,6 +59,8 @@ def kept(broker: "Broker", change: Change) -> bool:
         return change.durable and change.owner == 0
     if isinstance(change, BindingPut | BindingDelete):
         return _joins_durables(broker, change)
+    if isinstance(change, CursorPut | CursorDelete):
+        return _queue_of(broker, change) is not None
     if isinstance(change, QueueDelete):
         vhost = broker.vhosts.get(change.vhost)
         queue = None if vhost is None else vhost.queues.get(change.name)
@@ -107,6 +113,8 @@ def perform(broker: "Broker", change: Change) -> bool:
             return _delete_queue(broker, change)
         case BindingDelete():
             return _unbind(broker, change)
+        case CursorPut() | CursorDelete():
+            return _move_cursor(broker, change)
         case ExchangePut():
             return _put_exchange(broker, change)
         case ExchangeDelete():
@@ -166,6 +174,30 @@ def _delete_queue(broker: "Broker", change: QueueDelete) -> bool:
         return False
     vhost.drop_queue(queue)
     return True
+
+
+def _queue_of(broker: "Broker", change: CursorPut | CursorDelete) -> "Queue | None":
+    """The queue of a cursor, if it is that one and stored."""
+    vhost = broker.vhosts.get(change.vhost)
+    queue = None if vhost is None else vhost.queues.get(change.queue)
+    if queue is None or queue.index is None:
+        return None
+    if isinstance(change, CursorPut) and change.incarnation != queue.incarnation:
+        return None
+    return queue
+
+
+def _move_cursor(broker: "Broker", change: CursorPut | CursorDelete) -> bool:
+    queue = _queue_of(broker, change)
+    storage = broker.turn.storage
+    if queue is None or storage is None:
+        return False
+    # What it held before is held until this is stored.
+    ticket = broker.metadata.ticket + 1
+    if isinstance(change, CursorDelete):
+        return storage.retention.delete_cursor(queue, change.name, ticket)
+    cursor = Cursor(change.name, change.seq, change.epoch, change.at_ms)
+    return storage.retention.put_cursor(queue, cursor, ticket)
 
 
 def _put_exchange(broker: "Broker", change: ExchangePut) -> bool:

@@ -154,9 +154,9 @@ def _choice(
 
 
 def _kept(name: str, check: Callable[[object], bool], complaint: str) -> Key:
-    """A key about the history; operators may set it, and then it holds."""
+    """A key about the history."""
     complaint = f"is not a valid {complaint}"
-    return Key(name, check, complaint, Merge.POLICY, _NO_STREAM, operator=True)
+    return Key(name, check, complaint, Merge.POLICY, _NO_STREAM)
 
 
 def _mirroring(name: str) -> Key:

@@ -70,6 +70,7 @@ SAMPLES: dict[str, tuple[str, str, object]] = {
     "vm_memory_calculation_strategy": ("legacy", '"legacy"', "erlang"),
     "total_memory_available_override_value": ("2GiB", '"2GiB"', 2 << 30),
     "memory_monitor_interval_ms": ("1000", "1000", 1000),
+    "history_sweep_interval_ms": ("100", "100", 100),
     "disk_free_limit": ("1GB", '"1GB"', 10**9),
     "disk_free_limit_relative": ("1.5", "1.5", 1.5),
     "disk_monitor_failure_retries": ("1", "1", 1),
