@@ -16,41 +16,35 @@ from mypy_extensions import i64
 from warren.flow.credit import LINGER_NS
 from warren.protocol.properties import P_EXPIRATION, P_PERSISTENT
 from warren.protocol.value import Table
-from warren.queues.backlog import IN_STORE, Backlog, Block, Returned, ReturnedMessage
+from warren.queues.backlog import Backlog, Returned, ReturnedMessage
 from warren.queues.confirm import ConfirmLedger
 from warren.queues.consumer import Consumer, Consumers
 from warren.queues.deduplication import Deduplication
+from warren.queues.gate import (
+    GATE_DEAD,
+    GATE_LONG,
+    GATE_RULES,
+    GATE_STORE,
+    GATE_SUSPENDED,
+    GATE_TRACED,
+)
 from warren.queues.keeper import QueueKeeper, Witness
 from warren.queues.message import Message
 from warren.queues.outlet import ConsumerOwner
 from warren.queues.paging import Paging
 from warren.queues.ref import HELD, OVERDRAWN, PENDING, REFUSED, TAKEN, QueueRef
-from warren.queues.ruled import (
-    GATE_EXPIRY,
-    GATE_TRACED,
-    MS,
-    P_COUNTED,
-    Ruled,
-    drop_blocks,
-    with_count,
-)
+from warren.queues.ruled import P_COUNTED, Ruled, drop_blocks, with_count
 from warren.queues.rules import NO_RULES, REJECTED, QueueRules
-from warren.queues.timer import Timer
+from warren.queues.stored import settle_level
 from warren.queues.turn import Turn
 from warren.queues.unacked import Delivery
-from warren.store.index import SEGMENT_MASK, QueueIndex
+from warren.queues.unused import UnusedTimer, watch_use
+from warren.store.index import QueueIndex
 
-GATE_DEAD: Final = 1
-GATE_SUSPENDED: Final = 2
-GATE_RULES: Final = 4
-# Persistent messages are written to the store: only publishes look at this one.
-GATE_STORE: Final = 32
 # More than any channel has.
 ALL_CREDIT: Final[i64] = 1 << 40
 # A queue of which one in so many of the last messages was written down has work with that.
 STORED_LATELY: Final[i64] = 256
-# Everything for which handing out takes the long way, or none.
-GATE_LONG: Final = GATE_DEAD | GATE_SUSPENDED | GATE_RULES | GATE_EXPIRY | GATE_TRACED
 
 
 @final
@@ -72,20 +66,6 @@ class Got:
         self.message = message
         self.again = again
         self.left = left
-
-
-@final
-class UnusedTimer(Timer):
-    """A queue may have been unused for its time (QD-7)."""
-
-    def __init__(self, queue: "Queue") -> None:
-        super().__init__()
-        self.queue: Queue | None = queue
-
-    def fire(self, now_ns: i64) -> None:
-        queue = self.queue
-        if queue is not None:
-            queue.retire_if_unused(now_ns)
 
 
 @final
@@ -112,14 +92,11 @@ class Queue(QueueRef):
         self.owner = owner
         self.arguments = arguments
         self.gate: i64 = 0
-        # Never given twice.
-        self.incarnation: i64 = 0
-        # The id the next message gets.
-        self.next_seq: i64 = 0
+        self.incarnation: i64 = 0  # Never given twice.
+        self.next_seq: i64 = 0  # The id the next message gets.
         self.backlog = Backlog()
         self.returned = Returned()
-        # What the store has of the messages of the lowest level.
-        self.index: QueueIndex | None = None
+        self.index: QueueIndex | None = None  # What the store has of the lowest level.
         # What is settled stays readable: nothing is handed over without being stored (PL-1).
         self.keeping = False
         # Messages that are not in memory, of all levels, and the octets of their bodies.
@@ -145,8 +122,7 @@ class Queue(QueueRef):
         self.policy: object | None = None
         self.rules = NO_RULES
         self.ruled: Ruled | None = None
-        # Ready messages of a priority above the lowest, which `ruled` holds.
-        self.upper: i64 = 0
+        self.upper: i64 = 0  # Ready messages of a priority above the lowest, in `ruled`.
         self.unused_timer: UnusedTimer | None = None
         self.used_ns: i64 = turn.now_ns
         # What became of messages that nobody settled, and publishes that were not taken.
@@ -156,8 +132,7 @@ class Queue(QueueRef):
         self.refused_count: i64 = 0
         self.deduplicated_count: i64 = 0
         self.deduplication: Deduplication | None = None
-        # Stored messages that could not be read.
-        self.lost_count: i64 = 0
+        self.lost_count: i64 = 0  # Stored messages that could not be read.
         self.purge_count: i64 = 0
         self.witnesses: list[Witness] = []  # Who reads it without consuming at the moment.
         storage = turn.storage
@@ -174,12 +149,12 @@ class Queue(QueueRef):
         self.rules = rules
         self.consumers.single = rules.single_active
         if rules.look_at_publishes():
-            self._long_way()
+            self.long_way()
             self.gate |= GATE_RULES
         else:
             self.gate &= ~GATE_RULES
         self._tell_duplicates()
-        self._watch_use()
+        watch_use(self)
         storage = self.turn.storage
         if storage is not None and self.index is not None:
             storage.retention.apply(self)
@@ -200,7 +175,7 @@ class Queue(QueueRef):
         else:
             keys.configure(self.rules)
 
-    def _long_way(self) -> Ruled:
+    def long_way(self) -> Ruled:
         ruled = self.ruled
         if ruled is None:
             ruled = Ruled(self)
@@ -212,7 +187,7 @@ class Queue(QueueRef):
         if self.gate & GATE_DEAD:
             return
         if on:
-            self._long_way()
+            self.long_way()
             self.gate |= GATE_TRACED
         else:
             self.gate &= ~GATE_TRACED
@@ -221,84 +196,7 @@ class Queue(QueueRef):
         """The queue is used: its time without use begins anew."""
         self.used_ns = self.turn.now_ns
 
-    def _watch_use(self) -> None:
-        timer = self.unused_timer
-        if self.rules.expires_ms < 0 or self.gate & GATE_DEAD:
-            if timer is not None:
-                self.turn.timers.cancel(timer)
-            return
-        if timer is None:
-            timer = UnusedTimer(self)
-            self.unused_timer = timer
-        self.touch()
-        self.turn.timers.arm(timer, self.used_ns + self.rules.expires_ms * MS)
-
-    def retire_if_unused(self, now_ns: i64) -> None:
-        timer = self.unused_timer
-        if timer is None or self.consumers.every or self.rules.expires_ms < 0:
-            return
-        due = self.used_ns + self.rules.expires_ms * MS
-        if now_ns < due:
-            self.turn.timers.arm(timer, due)
-        else:
-            self.keeper.retire(self)
-
     # -- the store -----------------------------------------------------------------------------
-
-    def join_store(
-        self, index: QueueIndex, level: int, *, clean: bool, runs: list[tuple[int, int]]
-    ) -> None:
-        """Have the messages of a level stored, and take over those that are there (VQ-20).
-
-        After an unclean stop all of them may have been handed out; otherwise those in `runs`.
-        """
-        self.gate |= GATE_STORE
-        if index.next_seq > self.next_seq:
-            # IX-12: what was given to messages that were not stored is not given again.
-            self.next_seq = (index.next_seq + SEGMENT_MASK) & ~SEGMENT_MASK
-        backlog = self.backlog
-        if level == 0:
-            self.index = index
-            if self.ruled is not None:
-                self.ruled.lowest.index = index
-        else:
-            backlog = self._long_way().restore(level, index).backlog
-        paging = backlog.paging
-        assert paging is not None
-        paging.index = index
-        if index.live == 0:
-            # What damage took was not counted in octets.
-            index.live_bytes = 0
-            return
-        block = Block(index.first_live())
-        block.place = IN_STORE
-        block.sealed = True
-        block.out = index.live
-        block.last = index.next_seq - 1
-        block.octets = index.live_bytes
-        block.kept = index.live_bytes
-        backlog.begin_out(block)
-        paging.last_out = block
-        paging.again_below = index.next_seq
-        paging.again_runs = [(first, first + count) for first, count in runs] if clean else None
-        self.out_count += index.live
-        self.out_octets += index.live_bytes
-        self.ready_bytes += index.live_bytes
-        if index.expires:
-            self.gate |= GATE_EXPIRY
-        if self.gate & GATE_LONG != 0:
-            # What expired meanwhile, or is over a limit, goes.
-            self.schedule()
-
-    def index_of_level(self, priority: i64) -> QueueIndex | None:
-        """What the store is to have of the messages of a priority."""
-        storage = self.turn.storage
-        if storage is None or self.index is None:
-            return None
-        index = storage.persistence.open(int(self.index.ident | priority))
-        if self.keeping:
-            storage.retention.join(self, index)
-        return index
 
     def place(self, message: Message) -> None:
         """Have a large body in the message store before copies of the message are made."""
@@ -368,32 +266,9 @@ class Queue(QueueRef):
     def on_here(self) -> None:
         """Messages came back into memory."""
         self.schedule()
-        self._tell_getters()
+        self.tell_getters()
 
-    def on_rested(self) -> None:
-        """Reading failed a while ago."""
-        paging = self.backlog.paging
-        if paging is not None and not self.gate & GATE_DEAD:
-            paging.loading = False
-        if self.ruled is not None:
-            self.ruled.read_again()
-        self.schedule()
-        self._tell_getters()
-
-    def reduce(self) -> bool:
-        """Have messages leave until the rest costs no more than the share of this queue.
-
-        A slice of them: True if there is more to do.
-        """
-        target: i64 = 0 if self.rules.lazy else self.memory_target
-        if target < 0 or self.gate & GATE_DEAD:
-            return False
-        if self.ruled is not None:
-            return self.ruled.reduce(target)
-        paging = self.backlog.paging
-        return paging is not None and paging.reduce(target)
-
-    def _tell_getters(self) -> None:
+    def tell_getters(self) -> None:
         if self.getters:
             getters = self.getters
             self.getters = []
@@ -445,7 +320,7 @@ class Queue(QueueRef):
         if gate & GATE_SUSPENDED:
             self.held.append(HeldPublish(message, ledger, number))
             return HELD if ledger is None else PENDING
-        return self._long_way().publish(message, ledger, number)
+        return self.long_way().publish(message, ledger, number)
 
     def _publish_stored(self, message: Message, ledger: ConfirmLedger | None, number: i64) -> i64:
         """A publish into a durable queue without other rules."""
@@ -518,7 +393,7 @@ class Queue(QueueRef):
         if self.gate & GATE_LONG != 0:
             if self.gate & (GATE_SUSPENDED | GATE_DEAD):
                 return False
-            return self._long_way().pump(most)
+            return self.long_way().pump(most)
         backlog = self.backlog
         returned = self.returned
         while backlog.here > 0 or returned.heap:
@@ -553,7 +428,7 @@ class Queue(QueueRef):
         """
         self.used_ns = self.turn.now_ns
         if self.gate & GATE_LONG != 0:
-            ruled = self._long_way()
+            ruled = self.long_way()
             level = ruled.next()
             if level is None:
                 return None
@@ -639,7 +514,7 @@ class Queue(QueueRef):
             # Another one may be the active one now.
             self.schedule()
         if self.rules.expires_ms >= 0 and not self.consumers.every:
-            self._watch_use()
+            watch_use(self)
         return self.auto_delete and not self.consumers.every and not self.gate & GATE_DEAD
 
     def has_exclusive_consumer(self) -> bool:
@@ -652,7 +527,7 @@ class Queue(QueueRef):
         count = self.ready()
         self.purge_count += 1
         if self.index is not None and not self.gate & GATE_DEAD:
-            self.purge_level(self.backlog, self.returned, self.index)
+            settle_level(self.backlog, self.returned, self.index)
         if self.ruled is not None:
             self.ruled.empty()
         drop_blocks(self.backlog, self.turn)
@@ -662,16 +537,8 @@ class Queue(QueueRef):
         self.out_octets = 0
         self.settled_count += count
         # Who waited for messages from the disk waits for nothing any more.
-        self._tell_getters()
+        self.tell_getters()
         return count
-
-    def purge_level(self, backlog: Backlog, returned: Returned, index: QueueIndex) -> None:
-        """Settle what waits of one level; what is out with consumers stays (VQ-19)."""
-        for item in returned.heap:
-            if item.message.traits & P_PERSISTENT != 0:
-                index.finish(item.seq, item.message.size, item.message.place)
-        if backlog.count > 0:
-            index.settle_from(backlog.first_seq(), backlog.kept_octets())
 
     def close(self) -> list[Consumer]:
         """End this incarnation; return the consumers that were cut off, for them to be told."""
@@ -683,7 +550,7 @@ class Queue(QueueRef):
             if publish.ledger is not None:
                 publish.ledger.answer(publish.number, True)
         self._open_gate()
-        self._tell_getters()
+        self.tell_getters()
         cut = list(self.consumers.every)
         for consumer in cut:
             self.consumers.remove(consumer)

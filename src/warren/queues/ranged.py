@@ -26,8 +26,8 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final, final
 
 from warren.queues.backlog import HERE, IN_PAGES, Backlog, Block, Returned
+from warren.queues.gate import GATE_DEAD
 from warren.queues.keeper import Witness
-from warren.queues.queue import GATE_DEAD
 from warren.store.pages import PageRead
 from warren.store.readable import NOT_STORED, SETTLED, is_readable, missing, stable_below
 

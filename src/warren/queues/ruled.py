@@ -26,11 +26,13 @@ from warren.protocol.properties import (
 )
 from warren.protocol.value import Field
 from warren.queues.backlog import Backlog, Returned
+from warren.queues.gate import GATE_EXPIRY, GATE_TRACED
 from warren.queues.level import Level
 from warren.queues.message import Message
 from warren.queues.paging import Paging
 from warren.queues.ref import REFUSED, TAKEN
 from warren.queues.rules import DELIVERY_LIMIT, DROP_HEAD, EXPIRED, MAXLEN, REJECT_PUBLISH_DLX
+from warren.queues.stored import index_of_level, settle_level
 from warren.queues.timer import Timer
 from warren.store.index import QueueIndex
 
@@ -41,9 +43,6 @@ if TYPE_CHECKING:
     from warren.queues.turn import Turn
     from warren.queues.unacked import Delivery
 
-GATE_EXPIRY: Final = 8
-# What the queue hands out is told to its keeper (O-10.1).
-GATE_TRACED: Final = 16
 
 MS: Final[i64] = 1_000_000
 NEVER: Final[i64] = -1
@@ -212,7 +211,7 @@ class Ruled:
         """Write a message of a level down."""
         level = self._level(index)
         if level.index is None:
-            level.index = self.queue.index_of_level(index)
+            level.index = index_of_level(self.queue, index)
             paging = level.backlog.paging
             if paging is not None:
                 paging.index = level.index
@@ -478,7 +477,7 @@ class Ruled:
                 continue
             count += level.count()
             if level.index is not None:
-                queue.purge_level(level.backlog, level.returned, level.index)
+                settle_level(level.backlog, level.returned, level.index)
             drop_blocks(level.backlog, queue.turn)
             level.returned.drop_all(queue.turn)
         self.top = 0

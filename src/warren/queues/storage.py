@@ -17,6 +17,7 @@ from warren.queues.message import Message
 from warren.queues.paging import Paging, message_of
 from warren.queues.ref import QueueRef
 from warren.queues.retention import Retention
+from warren.queues.stored import go_on, join_store, reduce
 from warren.queues.timer import Timer
 from warren.queues.turn import Chore
 from warren.store.index import QueueIndex
@@ -71,7 +72,7 @@ class RestTimer(Timer):
         self.queue = queue
 
     def fire(self, now_ns: i64) -> None:
-        self.queue.on_rested()
+        go_on(self.queue)
 
 
 @final
@@ -86,7 +87,7 @@ class ReduceChore(Chore):
         while self.queues and done < REDUCED:
             done += 1
             queue = self.queues.pop()
-            if queue.reduce():
+            if reduce(queue):
                 self.queues.append(queue)
                 break
         return not self.queues
@@ -168,7 +169,7 @@ class Storage:
                     # Made when the first message of this priority comes.
                     continue
                 index = self.persistence.open(ident)
-            queue.join_store(index, level, clean=self.clean, runs=self.handed_out.pop(ident, []))
+            join_store(queue, index, level, clean=self.clean, runs=self.handed_out.pop(ident, []))
         keys = self.persistence.indexes.get(int(queue.incarnation) << LEVEL_BITS | KEYS_LEVEL)
         if keys is not None:
             self._join_keys(queue, keys)

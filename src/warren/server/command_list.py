@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final, final
 from msgspec import Meta
 
 from warren.queues import Consumer, Queue
-from warren.queues.queue import GATE_DEAD
+from warren.queues.gate import GATE_DEAD
 from warren.routing.listing import BindingScan
 from warren.server.changing import Args
 from warren.server.control import Command, Slices, listing

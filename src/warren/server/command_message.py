@@ -13,8 +13,8 @@ from msgspec import Meta, Struct
 from warren.core import AmqpError
 from warren.protocol.wire import DecodeError
 from warren.queues import ConfirmLedger, Delivery, Queue
+from warren.queues.gate import GATE_TRACED
 from warren.queues.queue import Got
-from warren.queues.ruled import GATE_TRACED
 from warren.security import Access
 from warren.server.as_user import LOOK_COUNT, LOOK_S, confirmed, let_go, refusal_of, stand_in
 from warren.server.changing import Args, Name

@@ -17,8 +17,8 @@ from warren.protocol.methods import (
 )
 from warren.protocol.value import BOOL, Field, Table, kind_name
 from warren.queues import Consumer, Delivery
+from warren.queues.gate import GATE_TRACED
 from warren.queues.queue import Got
-from warren.queues.ruled import GATE_TRACED
 from warren.routing import queue_label
 from warren.security import Access
 from warren.session import parking

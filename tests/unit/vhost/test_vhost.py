@@ -6,7 +6,7 @@ import pytest
 
 from tests.support.machine import Machine, Peer
 from warren.queues import Queue
-from warren.queues.ruled import GATE_TRACED
+from warren.queues.gate import GATE_TRACED
 from warren.server.state_change import everything
 from warren.vhost import VHost
 from warren.vhost.change import VHostDelete, VHostPut, VHostTracing
