@@ -1,12 +1,11 @@
 """What queues do, said as plainly as it can be: lists of messages, and the rules about them.
 
-Written from the behaviour specification; it knows nothing of the broker. Nothing is quick here:
-the head is searched, limits are counted anew, who may take a message is worked out each time.
+Written from the behaviour specification; it knows nothing of the broker, and nothing is quick here.
 
 What the rules leave open is not decided here but taken from what was seen: which of several equal
 consumers is given a message (fairness is demanded), the order in which the targets of one message
 get it, and which of several queues acts first after a step. `Model.settle` explains the deliveries
-that were seen; a delivery that is wrong, missing or too many is a `Mismatch`.
+that were seen; one that is wrong, missing or too many is a `Mismatch`.
 """
 
 from collections.abc import Callable, Iterable

@@ -217,21 +217,6 @@ class Connection:
         ticket = i64(self.broker.metadata.ticket_of(self.vhost().name, name))
         output.hold = max(output.hold, ticket)
 
-    def hold_for_store(self) -> bool:
-        """Answer when everything that was written down so far is on the disk (TX-3).
-
-        False if it never will be.
-        """
-        storage = self.broker.turn.storage
-        if storage is None:
-            return True
-        if storage.journal.broken:
-            return False
-        batch = storage.open_batch()
-        if batch > 0:
-            self.output.hold_batch = max(self.output.hold_batch, batch)
-        return True
-
     # -- octets in -----------------------------------------------------------------------------
 
     def receive(self, data: bytes) -> None:
@@ -430,11 +415,8 @@ class Connection:
         renew(self)
         self.phase = RUNNING
         self.drop_at_ns = 0
-        self.broker.log.event(
-            "info",
-            "connection.open",
-            {"connection": self.subject.name, "user": self.user, "vhost": vhost.name},
-        )
+        facts = {"connection": self.subject.name, "user": self.user, "vhost": vhost.name}
+        self.broker.log.event("info", "connection.open", facts)
 
     def on_alarm(self) -> None:
         """Some alarm was set or cleared."""
@@ -446,8 +428,7 @@ class Connection:
     def on_messages_here(self, channel: Channel) -> None:
         """What a basic.get of this channel waits for is in memory, or gone."""
         parking.go_on(self, channel)
-        if self.ledgers:
-            self.flush_confirms()
+        self.flush_confirms()
 
     def on_queue_open(self, channel: Channel, name: str) -> None:
         """A queue has taken the publishes of this channel that it held."""
@@ -602,15 +583,10 @@ class Connection:
 
     def flush_confirms(self) -> None:
         """Send the confirms that became ready since the last call, coalesced (CO-4)."""
-        ledgers = self.ledgers
-        if not ledgers:
-            return
-        self.ledgers = []
+        ledgers, self.ledgers = self.ledgers, []
         for ledger in ledgers:
             ledger.listed = False
             ledger.flush()
-
-    # -- time ------------------------------------------------------------------------------------
 
     def tick(self, now_ns: i64) -> None:
         """Look at the clock."""

@@ -60,9 +60,24 @@ def on_commit(connection: "Connection", channel: Channel) -> None:
             channel.outlet.release(settlement.deliveries)
         else:
             reject(channel, settlement.deliveries, settlement.requeue)
-    if refused or not connection.hold_for_store():
+    if refused or not _hold(connection):
         raise AmqpError(reply.PRECONDITION_FAILED, "partial tx completion")
     connection.output.write(frame(1, channel.number, TX_COMMIT_OK))
+
+
+def _hold(connection: "Connection") -> bool:
+    """Answer when everything that was written down so far is on the disk (TX-3).
+
+    False if it never will be.
+    """
+    storage = connection.broker.turn.storage
+    if storage is None:
+        return True
+    if storage.journal.broken:
+        return False
+    output = connection.output
+    output.hold_batch = max(output.hold_batch, storage.open_batch())
+    return True
 
 
 def on_rollback(connection: "Connection", channel: Channel) -> None:
