@@ -170,6 +170,9 @@ class Workload:
         if self.options.history and self.random.random() < 0.15:
             self.act_kept(queue)
             return
+        self.act_on(queue, queues)
+
+    def act_on(self, queue: QueueModel, queues: list[QueueModel]) -> None:
         choice = self.random.random()
         if choice < 0.5:
             for _ in range(self.random.choice((1, 1, 2, 8))):

@@ -125,9 +125,9 @@ class Retention:
             held.marks = [(int(queue.next_seq), self._now_us())]
 
     def join(self, queue: "Queue", index: "QueueIndex") -> None:
-        """A level of a queue has its first message."""
+        """A level of a queue is about to have its first message: the one with the last id."""
         if queue.keeping and not _keeps(index):
-            keeping.begin(index, queue.next_seq)
+            keeping.begin(index, queue.next_seq - 1)
 
     def forget(self, queue: "Queue") -> None:
         """The queue is gone, and its cursors with it."""

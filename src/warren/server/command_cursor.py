@@ -191,10 +191,8 @@ def _position(queue: Queue, args: CursorPutArgs, cursor: Cursor | None) -> int:
         kept = min(int(first_floor(index, queue.next_seq)) for index in indexes_of(queue))
     seq = args.seq
     if seq is None:
-        if cursor is not None:
-            seq = cursor.seq
-        else:
-            seq = kept if args.at == "earliest" else next_seq
+        fresh = kept if args.at == "earliest" else next_seq
+        seq = fresh if cursor is None else cursor.seq
     if seq > next_seq:
         message = f"the next message of queue '{queue.name}' gets the id {next_seq}"
         raise ControlError(Code.BAD_ARGUMENTS, message, f"{seq} is behind it")

@@ -117,7 +117,7 @@ class RangeReadArgs(QueueArgs, frozen=True, kw_only=True):
 
 
 class RecordRow(Struct, frozen=True, kw_only=True):
-    """One message: `state` is ready, unacked or settled, `ts` when it was published in microseconds.
+    """One message: `state` is ready, unacked or settled; `ts`: when it was published, microseconds.
 
     `properties` as on the wire and `body` in base 64; `size` is that of the whole body.
     """
@@ -162,7 +162,8 @@ class _Ranges:
         queue = queue_named(self.node, args)
         first = await self._first(queue)
         if args.history:
-            first = min(first, held_from(queue) or first)
+            kept = held_from(queue)
+            first = first if kept is None else min(first, kept)
         # What is in files is told below; the node has the rest, whatever happens meanwhile.
         seqs = int(queue.next_seq), stable_of(queue)
         counts = int(queue.ready()), int(queue.unacked_count)

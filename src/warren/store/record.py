@@ -197,13 +197,7 @@ def walk(data: bytes, pos: i64, end: i64, sink: RecordSink) -> None:
                 raise RecordError(f"a publish of {size} octets")
             sink.on_publish(queue, seq, pos, size, data)
         elif kind == SETTLED:
-            count = read_i64_le(data, pos + 24)
-            if (word >> 40) & OWED:
-                sink.on_owed(queue, seq, count, read_i64_le(data, pos + 32), pos)
-            else:
-                sink.on_settled(queue, seq, count, read_i64_le(data, pos + 32), pos)
-                if (word >> 40) & LEAKED:
-                    sink.on_leaked(queue, seq, pos)
+            _settled((word >> 40) & 0xFF, queue, seq, pos, data, sink)
         elif kind == RELEASED:
             sink.on_released(queue, seq, read_i64_le(data, pos + 24), pos)
         elif kind == APPENDED:
@@ -217,6 +211,17 @@ def walk(data: bytes, pos: i64, end: i64, sink: RecordSink) -> None:
         else:
             raise RecordError(f"a record of kind {kind}")
         pos += size
+
+
+def _settled(flags: i64, queue: i64, seq: i64, pos: i64, data: bytes, sink: RecordSink) -> None:
+    count = read_i64_le(data, pos + 24)
+    size = read_i64_le(data, pos + 32)
+    if flags & OWED:
+        sink.on_owed(queue, seq, count, size, pos)
+        return
+    sink.on_settled(queue, seq, count, size, pos)
+    if flags & LEAKED:
+        sink.on_leaked(queue, seq, pos)
 
 
 def body_size_at(data: bytes, pos: i64) -> i64:

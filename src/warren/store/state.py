@@ -174,6 +174,13 @@ def decode_queue(data: bytes, pos: i64, journal: Journal) -> tuple[QueueIndex, i
         index.owed = append(index.owed, read_i64_le(data, at))
         at += 8
         ranges -= 1
+    _decode_segments(index, data, at, end, left, keeps)
+    return index, lsn
+
+
+def _decode_segments(
+    index: QueueIndex, data: bytes, at: i64, end: i64, left: i64, keeps: bool
+) -> None:
     last: Segment | None = None
     while left > 0:
         segment = Segment(read_i64_le(data, at))
@@ -205,7 +212,6 @@ def decode_queue(data: bytes, pos: i64, journal: Journal) -> tuple[QueueIndex, i
             last = segment
         left -= 1
     index.last = last
-    return index, lsn
 
 
 def _octets(data: bytes, at: i64, count: i64) -> vec[u8]:

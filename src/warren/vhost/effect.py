@@ -132,13 +132,17 @@ def perform(broker: "Broker", change: Change) -> bool:
             | PolicyDelete()
         ):
             return _in_vhost(broker, change)
-        case GlobalParameterPut():
-            broker.global_parameters[change.name] = change.value
-            return True
-        case GlobalParameterDelete():
-            return broker.global_parameters.pop(change.name, None) is not None
+        case GlobalParameterPut() | GlobalParameterDelete():
+            return _put_global(broker, change)
         case _:
             return _for_user(broker, change)
+
+
+def _put_global(broker: "Broker", change: GlobalParameterPut | GlobalParameterDelete) -> bool:
+    if isinstance(change, GlobalParameterDelete):
+        return broker.global_parameters.pop(change.name, None) is not None
+    broker.global_parameters[change.name] = change.value
+    return True
 
 
 def _vhost(broker: "Broker", name: str) -> "VHost":

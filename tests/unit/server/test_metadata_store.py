@@ -196,6 +196,7 @@ def older(path: Path, version: int) -> list[Change]:
         marks = ", ".join("?" * (len(row) + 1))
         value = cast("Row", row)
         opened.execute(f"INSERT INTO {name} VALUES ({marks})", (*row, checksum(value)))
+    opened.execute("DROP TABLE cursor")
     opened.execute(f"PRAGMA user_version = {version}")
     opened.commit()
     opened.close()

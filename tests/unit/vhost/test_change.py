@@ -24,6 +24,8 @@ EVERY: tuple[Change, ...] = (
     change.ExchangeDelete(vhost="v", name="x"),
     change.QueuePut(vhost="v", name="q", durable=True, owner=7),
     change.QueueDelete(vhost="v", name="q"),
+    change.CursorPut(vhost="v", queue="q", name="c", seq=1, epoch=2, incarnation=3, at_ms=1 << 40),
+    change.CursorDelete(vhost="v", queue="q", name="c"),
     change.BindingPut(vhost="v", source="x", destination="q", key="k", arguments=b"\xff"),
     change.BindingDelete(vhost="v", source="x", destination="y", to_queue=False),
     change.PolicyPut(vhost="v", name="p", pattern="^", definition=b'{"max-length":1}'),
