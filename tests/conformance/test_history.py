@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.conformance.test_ranges import fill, pages
+from tests.conformance.test_slices import run
 from tests.support.broker import Broker
 from tests.support.fixtures import StartBroker
 from warren.cli.exit import CliError
@@ -230,3 +231,42 @@ def test_a_forgotten_cursor_is_lost(
     assert broker.control("cursor_put", queue="q", name="c", seq=20)["seq"] == 20
     columns = ["name", "seq"]
     assert broker.rows("cursor_list", columns=columns) == [["c", 20]]
+
+
+def test_the_tools_see_the_history(start_broker: StartBroker) -> None:
+    broker = start_broker()
+    put_policy(broker, history="1h")
+    channel = broker.connect().channel()
+    channel.queue_declare("q", durable=True)
+    channel.queue_declare("again", durable=True)
+    fill(channel.client.channel(), "q", *range(10), delivery_mode=2)
+    consume(broker, "q", 10)
+    assert "settled" in run(broker, "peek", "q", "--history").stdout
+    assert "is empty" in run(broker, "peek", "q").stdout
+    lines = run(broker, "export", "q", "--history").stdout.splitlines()
+    assert [json.loads(line)["body"] for line in lines] == [str(number) for number in range(10)]
+    told = run(broker, "replay", "q", "--into", "again", "--from", "3", "--to", "6", "--history")
+    assert "published 3 messages" in told.stdout
+    again = [json.loads(line) for line in run(broker, "export", "again").stdout.splitlines()]
+    marks = [one["properties"]["headers"]["x-warren-replayed"]["seq"] for one in again]
+    assert marks == [3, 4, 5]
+
+
+@pytest.mark.rule("PL-5")
+def test_cursors_on_the_command_line(start_broker: StartBroker) -> None:
+    broker = start_broker()
+    channel = broker.connect().channel()
+    channel.queue_declare("q", durable=True)
+    fill(channel.client.channel(), "q", *range(3), delivery_mode=2)
+    assert "stands at 0, epoch 1" in run(broker, "cursor", "set", "q", "c").stdout
+    words = ["cursor", "set", "q", "c", "--seq", "2", "--epoch", "1"]
+    assert "stands at 2" in run(broker, *words).stdout
+    assert "epoch 2" in run(broker, "cursor", "set", "q", "c").stdout
+    assert "is older" in run(broker, *words, code=1).stderr
+    rows = json.loads(run(broker, "cursor", "list", "--json").stdout)
+    assert [(row["name"], row["seq"], row["lag"], row["state"]) for row in rows] == [
+        ("c", 2, 1, "holds")
+    ]
+    assert "holds" in run(broker, "cursor", "list").stdout
+    run(broker, "cursor", "delete", "q", "c")
+    assert json.loads(run(broker, "cursor", "list", "--json").stdout) == []

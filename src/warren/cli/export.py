@@ -73,7 +73,7 @@ def _export(given: Namespace, lines: "_Lines") -> None:
             lines.done()
     except CliError as failure:
         folder = _stopped_folder(given)
-        if failure.code != UNAVAILABLE or folder is None or lines.count:
+        if failure.code != UNAVAILABLE or folder is None or lines.count or given.history:
             raise
         from warren.cli.stopped import StoppedQueue
 
@@ -102,7 +102,7 @@ def _readable(given: Namespace) -> "Files | None":
     from warren.runtime.files import SystemFiles
 
     folder = _stopped_folder(given)
-    if folder is None or not os.access(folder / "queues", os.R_OK | os.X_OK):
+    if given.history or folder is None or not os.access(folder / "queues", os.R_OK | os.X_OK):
         return None
     return SystemFiles(folder, look_only=True)
 

@@ -35,7 +35,7 @@ def _peek(node: Node, given: Namespace) -> int:
         print(
             f"{name}: ids {info.first} to {info.next_seq - 1}, {info.ready:,} ready, "
             f"{info.unacked:,} unacknowledged, incarnation {info.incarnation}"
-            if info.ready or info.unacked
+            if info.ready or info.unacked or given.history
             else f"{name} is empty, incarnation {info.incarnation}"
         )
     shown: list[object] = []

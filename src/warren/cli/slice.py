@@ -61,6 +61,7 @@ def slice_parser(verb: str, line: str) -> ArgumentParser:
     parser = asking_parser(verb, line, timeout_s=TIMEOUT_S)
     parser.add_argument("queue", help="name of the queue")
     parser.add_argument("--vhost", "-p", default="/", help="virtual host (default /)")
+    parser.add_argument("--history", action="store_true", help="with what is settled and kept")
     parser.add_argument(
         "--from",
         dest="first",
@@ -121,6 +122,7 @@ class Node:
         self.link = link
         self.timeout_s: float = given.timeout
         self.place = {"vhost": given.vhost, "queue": given.queue}
+        self.history: bool = given.history
         self.keys: dict[str, object] = {}
         if getattr(given, "incarnation", None) is not None:
             self.keys["incarnation"] = given.incarnation
@@ -128,6 +130,8 @@ class Node:
     def ask(self, command: str, **args: object) -> dict[str, object]:
         """Each question has its own time."""
         self.link.deadline = time.monotonic() + self.timeout_s
+        if self.history:
+            args["history"] = True
         return self.link.ask(command, **self.place, **args)
 
     def info(self, begin: int = 0, *, segments: int = 0, runs: bool = False) -> Info:

@@ -55,7 +55,7 @@ Text = Annotated[str, Meta(max_length=255)]
 class ReplayArgs(QueueArgs, frozen=True, kw_only=True):
     """Publish `from_seq` to before `to_seq` again: `into` a queue, or to an `exchange`.
 
-    Without a routing key each message keeps its own.
+    Without a routing key each message keeps its own. `history` has what is settled and kept, too.
     """
 
     incarnation: int | None = None
@@ -66,6 +66,7 @@ class ReplayArgs(QueueArgs, frozen=True, kw_only=True):
     into: Name | None = None
     exchange: Text | None = None
     routing_key: Text | None = None
+    history: bool = False
 
 
 class Replayed(Struct, frozen=True, kw_only=True):
@@ -150,7 +151,11 @@ class _Replays:
         target = _Target(vhost_named(self.node, args.vhost), args)
         incarnation, purges = int(queue.incarnation), int(queue.purge_count)
         wanted = Range(
-            from_seq=args.from_seq, to_seq=args.to_seq, limit=args.limit, octets=ANSWER_OCTETS_MAX
+            from_seq=args.from_seq,
+            to_seq=args.to_seq,
+            limit=args.limit,
+            octets=ANSWER_OCTETS_MAX,
+            history=args.history,
         )
         read = await read_range(self.node, queue, wanted)
         publish = _Publish(self.node, target, args.queue, incarnation)
