@@ -62,6 +62,9 @@ class Model:
         # Messages that are on the disk only, by queue and place: nothing happens to them, nor
         # behind them, before the step is done otherwise.
         self.away: set[tuple[str, int]] = set()
+        # Queues whose messages leave memory in the middle of the step: they drop nothing before
+        # it is their turn.
+        self.slow: frozenset[str] = frozenset()
         # What the step itself does is not done yet.
         self.turns_later = True
 
@@ -188,6 +191,7 @@ class Model:
         new.told = list(self.told)
         new.answers = {where: dict(each) for where, each in self.answers.items()}
         new.away = set(self.away)
+        new.slow = self.slow
         new.turns_later = self.turns_later
         return new
 
@@ -285,7 +289,7 @@ class Model:
 
     def trim(self, queue: Queue) -> None:
         """LE-2."""
-        while queue.rules.overflow == "drop-head" and queue.is_over(0, 0):
+        while queue.name not in self.slow and queue.rules.overflow == "drop-head" and queue.is_over(0, 0):
             entry = self.next_here(queue)
             if entry is None:
                 break

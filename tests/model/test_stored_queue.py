@@ -6,6 +6,7 @@ lazy, may keep nothing, or memory runs low. And the node stops, in order or not:
 is in its durable queues again.
 """
 
+import itertools
 import os
 from dataclasses import replace
 from random import Random
@@ -102,6 +103,11 @@ class StoredQueues(Queues):
                     (name, entry.place) for entry, away in zip(ranked, flags, strict=True) if away
                 }
         return found
+
+    def may_leave(self, away: bool) -> list[frozenset[str]]:
+        names = [name for name, queue in self.model.queues.items() if queue.rules.durable]
+        sizes = range(0 if away else 1, len(names) + 1)
+        return [frozenset(some) for size in sizes for some in itertools.combinations(names, size)]
 
     def do(self, *arguments: Any, **options: Any) -> None:
         super().do(*arguments, **options)
