@@ -34,7 +34,7 @@ class QueueKeeper:
 
 @final
 class Witness:
-    """What has come back to a queue since its owner looked; final, and so no class of a reader's."""
+    """What has come back to a queue since its owner looked: final, and no class of a reader's."""
 
     def __init__(self) -> None:
         self.returned: list[Delivery] = []

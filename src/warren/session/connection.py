@@ -452,6 +452,7 @@ class Connection:
     def _forget_routes(self) -> None:
         self.routes.clear()
         self.route = None
+        self.load.route = None
         self.checked_props = b""
         self.routes_version = self.broker.version
         renew(self)

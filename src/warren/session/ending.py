@@ -169,6 +169,7 @@ def end_everything(connection: "Connection") -> None:
         connection.broker.depart(connection.user)
     connection.routes.clear()
     connection.route = None
+    connection.load.route = None
 
 
 def on_method_closing(connection: "Connection", data: bytes, pos: i64, end: i64) -> None:

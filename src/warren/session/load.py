@@ -22,6 +22,7 @@ from mypy_extensions import i64
 if TYPE_CHECKING:
     from warren.session.channel import Channel
     from warren.session.connection import Connection
+    from warren.session.route import Route
 
 WINDOW_NS: Final[i64] = 250_000_000
 # Full reads in a window, at least; and half of all.
@@ -50,6 +51,8 @@ class Load:
         self.stored = False
         self.channel: i64 = 0
         self.queue = ""
+        # Where the last publish on the general way went; the short way has `Connection.route`.
+        self.route: Route | None = None
         # Of the last window that was saturated, in percent.
         self.full_share: i64 = 0
         self.busy_share: i64 = 0
@@ -81,6 +84,7 @@ class Load:
             self._saturated(connection, publishing, now_ns)
         self.began_ns = now_ns
         self.busy_at_ns = turn.busy_ns
+        self.route = None
         self.reads = 0
         self.full = 0
         self.spent_ns = 0
@@ -88,7 +92,7 @@ class Load:
     def _saturated(
         self, connection: "Connection", publishing: "list[Channel]", now_ns: i64
     ) -> None:
-        route = connection.route
+        route = connection.route if self.route is None else self.route
         self.stored = False
         self.queue = ""
         if route is not None:

@@ -233,7 +233,7 @@ def publish(
     if size > limit:
         raise _too_large(int(size), limit, limit)
     route = connection.find_route(channel, arguments)
-    connection.route = route
+    connection.load.route = route
     traits = scan(props, 0, len(props))
     tail = route.tail
     if traits & P_LONG_WAY != 0:

@@ -3,8 +3,11 @@
 from tests.support.machine import Decoder
 from warren.protocol.output import Outbox, Output
 from warren.queues import Consumer, Delivery, Message, Outlet, Queue, Turn
-from warren.queues.backlog import Block
 from warren.queues.ranged import levels_of
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from warren.queues.backlog import Block
 
 BOUND = 1 << 20
 

@@ -15,7 +15,7 @@ def has_trim() -> bool:
     return hasattr(ctypes.CDLL(None), "malloc_trim")
 
 
-@pytest.mark.rule("MA-10")
+@pytest.mark.rule("MA-11")
 @pytest.mark.skipif(not has_trim(), reason="not the C library of GNU")
 def test_what_was_freed_below_something_that_stays_is_returned() -> None:
     bodies = [bytes(1100) for _ in range(COUNT)]
