@@ -9,7 +9,9 @@ from tests.support.stored_machine import StoredMachine
 from warren.flow import Kind, Reason, Wait
 from warren.server.derived_wait import derived_waits
 from warren.server.diagnosis import why_reply
+from warren.server.hub import Hub
 from warren.server.list_queue import state as queue_state
+from warren.server.tls_link import TlsLink
 
 MS: Final = 1_000_000
 
@@ -172,3 +174,27 @@ def test_large_messages_are_looked_at_too() -> None:
     saturate(machine, peer, publish(1, bytes(300_000), "q"))
     assert states(peer) == ("flow", "running")
     assert isinstance(machine.clock, FakeClock)
+
+
+class Loop:
+    """What the hub needs of a loop whose turns the machine ends."""
+
+    def call_soon(self, *given: object) -> None:
+        """The machine does it."""
+
+
+@pytest.mark.parametrize(("count", "state"), [(400, "flow"), (100, "running")])
+def test_whole_records_of_tls_are_full_reads(count: int, state: str) -> None:
+    machine = Machine()
+    peer = client(machine)
+    hub = Hub(Loop(), machine.broker, machine.clock)  # type: ignore[arg-type]
+    link = TlsLink(hub, None, "::1", 1)  # type: ignore[arg-type]
+    link.connection = peer.connection
+    octets = publish(1, b"x", "q") * count
+    for _ in range(200):
+        link.data_received(octets)
+        machine.clock.now_ns += 5 * MS
+        machine.broker.turn.now_ns = machine.clock.now_ns
+        machine.broker.turn.busy_ns += 5 * MS
+        machine.turn()
+    assert states(peer) == (state, "running")
