@@ -289,7 +289,11 @@ class Model:
 
     def trim(self, queue: Queue) -> None:
         """LE-2."""
-        while queue.name not in self.slow and queue.rules.overflow == "drop-head" and queue.is_over(0, 0):
+        while (
+            queue.name not in self.slow
+            and queue.rules.overflow == "drop-head"
+            and queue.is_over(0, 0)
+        ):
             entry = self.next_here(queue)
             if entry is None:
                 break
