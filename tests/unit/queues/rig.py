@@ -29,10 +29,11 @@ class Rig:
     def __del__(self) -> None:
         """Take the chain apart as a turn does: native blocks must not free each other in depth."""
         for level in levels_of(self.queue):
-            block: Block | None = level.backlog.head
-            while block is not None:
-                following, block.next = block.next, None
-                block = following
+            backlog = level.backlog
+            while backlog.head.next is not None:
+                first = backlog.head
+                backlog.head = first.next or first
+                first.next = None
 
     def another(self, name: str, *, auto_delete: bool = False) -> Queue:
         return Queue(
