@@ -24,15 +24,11 @@ from tests.model.queue_fact import (
     is_cycle,
     successor,
 )
-from tests.model.queue_state import Channel, Queue
+from tests.model.queue_state import Channel, Mismatch, Queue, is_it
 
 MS: Final = 1_000_000
 SECOND: Final = 1000 * MS
 EXCHANGES: Final = ("", "amq.fanout", "amq.direct")
-
-
-class Mismatch(AssertionError):
-    """The broker did what the rules do not allow."""
 
 
 # What a client was told beside deliveries and confirms: where, method, some of its fields.
@@ -588,21 +584,3 @@ class Model:
     def is_there(self, out: Out) -> bool:
         queue = self.queues.get(out.queue)
         return queue is not None and queue.incarnation == out.incarnation
-
-
-def is_it(seen: Seen, entry: Entry, queue: Queue) -> bool:
-    """Compare everything a client can see of a message that it was given."""
-    letter = entry.letter
-    counted = queue.rules.quorum or queue.rules.limit is not None
-    headers = {"x-delivery-count": entry.returns} if counted else {}
-    if entry.returns == 0 and "x-delivery-count" not in seen.properties.get("headers", {}):
-        # Not there is 0.
-        headers = {}
-    expected = (entry.again, letter.exchange, letter.key, letter.properties(headers), letter.size)
-    return (
-        seen.redelivered,
-        seen.exchange,
-        seen.key,
-        seen.properties,
-        seen.size,
-    ) == expected

@@ -2,7 +2,11 @@
 
 from dataclasses import dataclass, field, replace
 
-from tests.model.queue_fact import Consumer, Entry, Letter, Out, Rules
+from tests.model.queue_fact import Consumer, Entry, Letter, Out, Rules, Seen
+
+
+class Mismatch(AssertionError):
+    """The broker did what the rules do not allow."""
 
 
 @dataclass(slots=True)
@@ -56,3 +60,21 @@ class Channel:
 
     def copy(self) -> "Channel":
         return replace(self, consumers=dict(self.consumers), out=dict(self.out))
+
+
+def is_it(seen: Seen, entry: Entry, queue: Queue) -> bool:
+    """Compare everything a client can see of a message that it was given."""
+    letter = entry.letter
+    counted = queue.rules.quorum or queue.rules.limit is not None
+    headers = {"x-delivery-count": entry.returns} if counted else {}
+    if entry.returns == 0 and "x-delivery-count" not in seen.properties.get("headers", {}):
+        # Not there is 0.
+        headers = {}
+    expected = (entry.again, letter.exchange, letter.key, letter.properties(headers), letter.size)
+    return (
+        seen.redelivered,
+        seen.exchange,
+        seen.key,
+        seen.properties,
+        seen.size,
+    ) == expected

@@ -34,9 +34,9 @@ from tests.model.queue_choice import (
     rules_of_queues,
 )
 from tests.model.queue_fact import Letter, Rules, Seen, Where
-from tests.model.queue_model import MS, Mismatch, Model, Reply
+from tests.model.queue_model import MS, Model, Reply
 from tests.model.queue_state import Channel as ModelChannel
-from tests.model.queue_state import Queue
+from tests.model.queue_state import Mismatch, Queue
 from tests.model.queue_wire import fields_of, octets_of, seen_of
 from tests.support.machine import Machine, Peer, method
 from warren.queues.outlet import ROOM_AFTER_NS
