@@ -66,6 +66,8 @@ class Held:
         self.queue = queue
         # Which id was next, and when, in microseconds; oldest first.
         self.marks: list[tuple[int, int]] = []
+        # What is older is let go by the rules, whatever cursors hold.
+        self.floor = 0
         self.cursors: dict[str, Cursor] = {}
         # Positions that were left, and the ticket of the metadata that says so.
         self.left: list[tuple[int, int]] = []
@@ -222,12 +224,12 @@ class Retention:
         rules = held.queue.rules
         if not rules.has_history():
             return int(held.queue.next_seq)
-        floor = 0
         if rules.history_ms >= 0:
             floor = self._by_time(held, indexes, int(rules.history_ms) * 1000)
+            held.floor = max(held.floor, floor)
         if rules.history_bytes >= 0:
-            floor = max(floor, by_size(indexes, int(rules.history_bytes)))
-        return floor
+            held.floor = max(held.floor, by_size(indexes, int(rules.history_bytes)))
+        return held.floor
 
     def _by_time(self, held: Held, indexes: "list[QueueIndex]", most_us: int) -> int:
         now_us = self._now_us()
