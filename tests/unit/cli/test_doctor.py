@@ -173,7 +173,7 @@ def test_what_is_in_the_log_is_read_and_kept(path: Path) -> None:
 @pytest.mark.parametrize(
     ("statement", "words"),
     [
-        ("PRAGMA user_version = 99", "has format 99, this Warren knows 3"),
+        ("PRAGMA user_version = 99", "has format 99, this Warren knows 4"),
         ("PRAGMA application_id = 7", "is not a metadata file of Warren"),
     ],
 )

@@ -146,7 +146,6 @@ def test_a_history_of_cursors_ends_with_them() -> None:
     rig = Rig(QueueRules())
     rig.publish(3, settle=False)
     assert rig.put("c", 0)
-    assert rig.queue.keeping
     rig.publish(5)
     assert rig.sweep() == 0
     assert rig.retention.delete_cursor(rig.queue, "c", 3)
