@@ -148,6 +148,8 @@ class Storage:
         self.pending_max: i64 = pending_max
         # The journal has outgrown its checkpoints (`Persistence.overgrown`).
         self.overgrown = False
+        # Octets of pages that are on their way at a time.
+        self.pages_max = PAGES_MAX
         # Queues with blocks that leave when there is room for pages on their way.
         self.unpaged: dict[int, Queue] = {}
         # What a start found: whether the last stop was clean, and then what was handed out.
@@ -400,14 +402,14 @@ class Storage:
 
     def has_page_room(self, queue: "Queue") -> bool:
         """Whether a page may be written now; if not, the queue has its turn later."""
-        if self.pages.pending_bytes < PAGES_MAX:
+        if self.pages.pending_bytes < self.pages_max:
             return True
         self.unpaged[id(queue)] = queue
         return False
 
     def on_page_written(self) -> None:
         """There may be room for more."""
-        if self.unpaged and self.pages.pending_bytes <= PAGES_MAX // 2:
+        if self.unpaged and self.pages.pending_bytes <= self.pages_max // 2:
             queues = list(self.unpaged.values())
             self.unpaged = {}
             self.turn.chores.append(ReduceChore(queues))

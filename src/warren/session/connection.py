@@ -195,10 +195,8 @@ class Connection:
             return handshake.state_text(self.handshake_step)
         if self.phase > RUNNING:
             return "closing" if self.phase < CLOSED else "closed"
-        lingers = self.last_flow_ns >= 0 and (
-            self.broker.turn.now_ns - self.last_flow_ns < 5 * SECOND_NS
-        )
-        return self.publisher.shown(lingers)
+        since_ns = self.broker.turn.now_ns - self.last_flow_ns
+        return self.publisher.shown(self.last_flow_ns >= 0 and since_ns < 5 * SECOND_NS)
 
     # -- metadata --------------------------------------------------------------------------------
 

@@ -1,14 +1,10 @@
 """A queue with consumers on channels of its own, and what those were sent."""
 
-from typing import TYPE_CHECKING
 
 from tests.support.machine import Decoder
 from warren.protocol.output import Outbox, Output
 from warren.queues import Consumer, Delivery, Message, Outlet, Queue, Turn
 from warren.queues.ranged import levels_of
-
-if TYPE_CHECKING:
-    from warren.queues.backlog import Block
 
 BOUND = 1 << 20
 

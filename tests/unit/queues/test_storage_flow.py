@@ -283,9 +283,9 @@ def test_transient_messages_cost_nothing(machine: StoredMachine) -> None:
     assert not is_parking(peer)
 
 
-def test_few_pages_are_on_their_way_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("warren.queues.storage.PAGES_MAX", 32 * KIB)
+def test_few_pages_are_on_their_way_at_a_time() -> None:
     machine = slow_machine(Limits(block_messages=4))
+    machine.storage.pages_max = 32 * KIB
     peer = client(machine, "q", "r")
     stop(machine)
     for queue in ("q", "r"):
