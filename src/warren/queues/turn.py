@@ -96,6 +96,11 @@ class Turn:
         # How long turns took in all: what is not in here, the loop had nothing to do.
         self.busy_ns: i64 = 0
 
+    def __del__(self) -> None:
+        # Block by block: see `backlog.take_apart`.
+        while self.garbage:
+            self._free()
+
     def run(self) -> bool:
         """Do one slice of everything pending; True if something is left for the next turn."""
         more = bool(self.timers.heap) and self._fire()

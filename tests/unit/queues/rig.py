@@ -1,6 +1,5 @@
 """A queue with consumers on channels of its own, and what those were sent."""
 
-
 from tests.support.machine import Decoder
 from warren.protocol.output import Outbox, Output
 from warren.queues import Consumer, Delivery, Message, Outlet, Queue, Turn

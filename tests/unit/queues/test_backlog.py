@@ -18,6 +18,7 @@ from warren.queues.backlog import (
     Returned,
     ReturnedMessage,
 )
+from warren.queues.turn import Turn
 
 
 def message(number: int) -> Message:
@@ -226,3 +227,27 @@ def test_a_backlog_may_begin_on_the_disk() -> None:
         backlog.pop()
         seqs.append(backlog.seq)
     assert seqs == [7, 9, 20]
+
+
+def test_a_long_chain_that_is_let_go_is_taken_apart() -> None:
+    """Freed from within itself it would write into memory that is not its own."""
+    backlog = Backlog()
+    for number in range(200 * BLOCK_SIZE):
+        backlog.push(message(number), number)
+    second = backlog.head.next
+    assert second is not None
+    del backlog
+    assert second.next is None
+
+
+def test_garbage_of_a_turn_that_is_let_go_is_taken_apart() -> None:
+    backlog, turn = Backlog(), Turn()
+    for number in range(100 * BLOCK_SIZE):
+        backlog.push(message(number), number)
+    freed = backlog.drop_all()
+    assert freed is not None
+    second = freed.next
+    assert second is not None
+    turn.garbage.append(freed)
+    del freed, turn
+    assert second.next is None
