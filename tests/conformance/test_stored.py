@@ -33,11 +33,16 @@ def confirmed(broker: Broker, queue: str, *bodies: bytes, **properties: Any) -> 
 
 
 def drain(broker: Broker, queue: str) -> list[tuple[bytes, bool]]:
-    """Take everything: bodies, and whether they came as redelivered."""
+    """Take everything: bodies, and whether they came as redelivered.
+
+    What is settled last may come back after a kill: so wait until it is on the disk.
+    """
     channel = broker.connect().channel()
     found = []
     while (got := channel.get(queue, no_ack=True)) is not None:
         found.append((got.body, got.redelivered))
+    channel.tx_select()
+    channel.tx_commit()
     channel.client.drop()
     return found
 
