@@ -1,4 +1,4 @@
-"""What the data folders of earlier formats hold: filling one, and looking whether all of it is there.
+"""What the data folders of earlier formats hold: filling one, and looking whether all is there.
 
 `python -m tests.upgrade.content FILE` makes such a folder with the version at hand, as an archive.
 A new format gets an archive of its own; the old ones stay for ever.
