@@ -5,10 +5,10 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from typing import Final
 
-from warren.cli.ctl.failure import CtlError
-from warren.cli.ctl.link import LateError, Link, RefusedError, UnreachableError
-from warren.cli.exit import FAILED, NOT_PERMITTED, OK, TIMEOUT, UNAVAILABLE, CliError
-from warren.cli.question import asking_parser, node_socket
+from warren.cli.asked import asked
+from warren.cli.ctl.link import Link
+from warren.cli.exit import OK, CliError
+from warren.cli.question import asking_parser
 
 _COLUMNS: Final = (
     "vhost", "queue", "name", "seq", "epoch", "lag", "lag_bytes", "age_ms", "state", "reason",
@@ -21,21 +21,8 @@ def cursor(words: Sequence[str]) -> int:
     given = _parser().parse_args(words)
     if given.what != "list" and (given.queue is None or given.name is None):
         raise CliError("name the queue and the cursor", 2)
-    link = Link(str(node_socket(given)), given.timeout)
-    try:
+    with asked(given) as link:
         return _told(link, given)
-    except RefusedError as refusal:
-        fix = f"\n{refusal.fix}" if refusal.fix else ""
-        raise CliError(refusal.message + fix, FAILED) from None
-    except LateError:
-        message = f"the node did not answer within {given.timeout:g} s"
-        raise CliError(message, TIMEOUT) from None
-    except UnreachableError as failure:
-        raise CliError(f"no node answers at {failure}", UNAVAILABLE) from None
-    except CtlError as failure:
-        raise CliError(str(failure), NOT_PERMITTED) from None
-    finally:
-        link.close()
 
 
 def _parser() -> ArgumentParser:

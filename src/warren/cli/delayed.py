@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Final, cast
 
-from warren.cli.ctl.failure import CtlError
-from warren.cli.ctl.link import LateError, Link, RefusedError, UnreachableError
-from warren.cli.exit import FAILED, NOT_PERMITTED, OK, TIMEOUT, UNAVAILABLE, CliError
-from warren.cli.question import asking_parser, node_socket
+from warren.cli.asked import asked
+from warren.cli.ctl.link import Link
+from warren.cli.exit import FAILED, OK, CliError
+from warren.cli.question import asking_parser
 
 _EXCHANGES: Final = ("vhost", "name", "messages_delayed", "memory", "survives_restart")
 _MESSAGES: Final = ("id", "due", "left_ms", "routing_key", "bytes")
@@ -22,21 +22,8 @@ def delayed(words: Sequence[str]) -> int:
     given = _parser().parse_args(words)
     if given.exchange is None and (given.cancel or given.cancel_all):
         raise CliError("name the exchange whose messages are to be cancelled", 2)
-    link = Link(str(node_socket(given)), given.timeout)
-    try:
+    with asked(given) as link:
         return _told(link, given)
-    except RefusedError as refusal:
-        fix = f"\n{refusal.fix}" if refusal.fix else ""
-        raise CliError(refusal.message + fix, FAILED) from None
-    except LateError:
-        message = f"the node did not answer within {given.timeout:g} s"
-        raise CliError(message, TIMEOUT) from None
-    except UnreachableError as failure:
-        raise CliError(f"no node answers at {failure}", UNAVAILABLE) from None
-    except CtlError as failure:
-        raise CliError(str(failure), NOT_PERMITTED) from None
-    finally:
-        link.close()
 
 
 def _parser() -> ArgumentParser:

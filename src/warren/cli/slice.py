@@ -9,10 +9,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final, cast, final
 
-from warren.cli.ctl.failure import CtlError
-from warren.cli.ctl.link import LateError, Link, RefusedError, UnreachableError
-from warren.cli.exit import FAILED, NOT_PERMITTED, TIMEOUT, UNAVAILABLE, USAGE, CliError
-from warren.cli.question import asking_parser, node_socket
+from warren.cli.asked import asked
+from warren.cli.ctl.link import Link
+from warren.cli.exit import FAILED, USAGE, CliError
+from warren.cli.question import asking_parser
 
 TIMEOUT_S: Final = 60
 PAGE: Final = 1000
@@ -96,22 +96,8 @@ def _seq(text: str) -> int:
 @contextmanager
 def linked(given: Namespace) -> Iterator["Node"]:
     """Give the node that the options name; what goes wrong is told as for any verb."""
-    path = str(node_socket(given))
-    link = Link(path, given.timeout)
-    try:
+    with asked(given) as link:
         yield Node(link, given)
-    except RefusedError as refusal:
-        fix = f"\n{refusal.fix}" if refusal.fix else ""
-        raise CliError(refusal.message + fix, FAILED) from None
-    except LateError:
-        message = f"the node did not answer within {given.timeout:g} s"
-        raise CliError(message, TIMEOUT) from None
-    except UnreachableError as failure:
-        raise CliError(f"no node answers at {failure}", UNAVAILABLE) from None
-    except CtlError as failure:
-        raise CliError(str(failure), NOT_PERMITTED) from None
-    finally:
-        link.close()
 
 
 @final
