@@ -33,9 +33,6 @@ if TYPE_CHECKING:
     from warren.queues.queue import Queue
     from warren.queues.turn import Turn
 
-# Durable messages of a queue that stay in memory by default, in octets.
-RESIDENT_OCTETS: Final[i64] = 32 * 1024 * 1024
-UNLIMITED: Final[i64] = 1 << 62
 # So many times as much: nobody who publishes goes on, whatever credit is left.
 FAR: Final[i64] = 2
 # Octets of pages on their way to page files at which no more leave. What leaves is in memory
